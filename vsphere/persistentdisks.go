@@ -84,7 +84,7 @@ func (md memberDisks) searchFor(w *disks.Addition, m *inventory.Member, now *Fre
 			want.Near = append(want.Near, t.Ref.Value)
 		}
 		if t.Ref.Value == want.Datastore || w.Compatible[t.Ref.Value] {
-			want.Home = append(want.Home, t.Ref.Value)
+			want.Suitable = append(want.Suitable, t.Ref.Value)
 		}
 	}
 	for _, known := range md.action.Details().KnownDisks {

@@ -17,9 +17,9 @@ func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
 	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
-		v.libraries.Glimpse(ctx, g.Spec.Template)
+		v.libraries.ReadForPreview(ctx, g.Spec.Template)
 	}
-	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // without an answer, the preview shows that the VMs are being read
+	_ = v.reader.ReadForPreview(ctx, ref, home, g.Spec.Adopt) // without an answer, the preview shows that the VMs are being read
 }
 
 // Obstacles returns what each step of a Clone would fail on, and what a Prepare or a SetDisks would fail on because vCenter lacks an object that the

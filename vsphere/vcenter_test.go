@@ -141,13 +141,13 @@ func (p *process) notified(uid types.UID) int {
 // until waits for a condition. It checks the condition after each change, and at intervals of up to a second.
 func (p *process) until(what string, holds func() bool) {
 	p.t.Helper()
-	deadline := time.After(vctest.Patience)
+	deadline := time.After(vctest.Timeout)
 	for pause := 5 * time.Millisecond; !holds(); pause = min(2*pause, time.Second) {
 		select {
 		case <-p.bell:
 		case <-time.After(pause):
 		case <-deadline:
-			p.t.Fatalf("not within %s: %s", vctest.Patience, what)
+			p.t.Fatalf("not within %s: %s", vctest.Timeout, what)
 		}
 	}
 }

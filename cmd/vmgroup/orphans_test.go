@@ -59,9 +59,9 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	}
 	said, warnings := orphans(web, of)
 	for _, want := range []string{
-		"of shop/db (UID uid-db), which is not among the VmGroups given: /DC0/vm/vm-operator/shop/db/db-0, /DC0/vm/vm-operator/shop/db/db-1",
-		"with the UID uid-db", "shop/db-0/data (", "shop/db-1/data (", "/DC0/vm/vm-operator/shop/old is the folder of none",
-		`the DRS rule "vmgroup shop.db uid-db" of DC0_C0 is of none`,
+		"of shop/db (UID uid-db), which is not among the VmGroups of -f: /DC0/vm/vm-operator/shop/db/db-0, /DC0/vm/vm-operator/shop/db/db-1",
+		"with the UID uid-db", "shop/db-0/data (", "shop/db-1/data (", "/DC0/vm/vm-operator/shop/old belongs to none",
+		`the DRS rule "vmgroup shop.db uid-db" of DC0_C0 belongs to none`,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q: %s", want, said)
@@ -74,15 +74,15 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	old := metacontroller.New(p.url, "shop", "old", "uid-old", 0)
-	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder, DRS rule and deployed template of the server's belongs to one of 4 VmGroups") {
+	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder, DRS rule and deployed template that the server made belongs to one of 4 VmGroups") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
-	if said, warnings = orphans(); warnings < 6 || !strings.Contains(said, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed") ||
+	if said, warnings = orphans(); warnings < 6 || !strings.Contains(said, "-f has no VmGroup, so every object that the server made in vCenter is listed") ||
 		!strings.Contains(said, "of shop/web (UID uid-web)") {
 		t.Errorf("%d warnings of an empty list: %s", warnings, said)
 	}
 	of.Spec.Template = "vm-operator-template"
-	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups given names that version") {
+	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups of -f names that version") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	cluster = "another" // which has neither the VMs nor their rules

@@ -192,7 +192,7 @@ func TestOrphansAreListedWhereNoVmGroupIsLeft(t *testing.T) {
 		"--password-file", r.path("password"), "--thumbprint", r.vcenter.ThumbprintSHA256())
 	check.Stdin = strings.NewReader(list)
 	out, err := check.CombinedOutput()
-	if text := strings.Join(strings.Fields(string(out)), " "); !strings.Contains(text, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed") {
+	if text := strings.Join(strings.Fields(string(out)), " "); !strings.Contains(text, "-f has no VmGroup, so every object that the server made in vCenter is listed") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)

@@ -267,23 +267,23 @@ var violations = []struct {
 	{"deep: folder that is not empty", "could not be registered again", func(w *world, _ *Options) {
 		w.FailTask(vcsim.RegisterVM, nil, &types.FileNotFound{FileFault: types.FileFault{File: "vmgroup-check-0.vmx"}}, 1)
 	}},
-	{"deep: disk that says whose it is", "does not have the metadata", func(w *world, _ *Options) {
+	{"deep: disk that records its owner", "does not have the metadata", func(w *world, _ *Options) {
 		w.Rewrite(every(func(c *types.CreateDisk_Task) {
 			c.Spec.Metadata = nil
 		}))
 	}},
-	{"deep: disk that says whose it is", `/data" reads back as`, func(w *world, _ *Options) {
+	{"deep: disk that records its owner", `/data" reads back as`, func(w *world, _ *Options) {
 		w.Rewrite(every(func(c *types.CreateDisk_Task) {
 			c.Spec.Name = strings.ReplaceAll(c.Spec.Name, "/", "-")
 		}))
 	}},
-	{"deep: disk that says whose it is", "does not have the flag keepAfterDeleteVm", func(w *world, _ *Options) {
+	{"deep: disk that records its owner", "does not have the flag keepAfterDeleteVm", func(w *world, _ *Options) {
 		w.Rewrite(every(func(c *types.CreateDisk_Task) {
 			c.Spec.KeepAfterDeleteVm = types.NewBool(false)
 		}))
 	}},
-	{"deep: disk that says whose it is", "is not listed after 1m", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.LagFirstClassDisks = time.Hour }) }},
-	{"deep: disk that says whose it is", "metadata cannot be changed", func(w *world, _ *Options) {
+	{"deep: disk that records its owner", "is not listed after 1m", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.LagFirstClassDisks = time.Hour }) }},
+	{"deep: disk that records its owner", "metadata cannot be changed", func(w *world, _ *Options) {
 		w.Rewrite(every(func(u *types.VCenterUpdateVStorageObjectMetadataEx_Task) {
 			u.Metadata = nil
 		}))

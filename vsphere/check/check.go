@@ -24,18 +24,20 @@ type Options struct {
 	Templates, Networks []string
 	// Groups are checked as if each were to be cloned.
 	Groups []*v1alpha1.VmGroup
-	// UserData returns the user data of a group, as far as it is known; nil: it is known of none.
+	// UserData returns what is known of a group's user data. If it is nil, no group's user data is known.
 	UserData func(*v1alpha1.VmGroup) plan.Related
-	// Orphans lists what the server made for groups that are not among Existing, which are to be all there are.
+	// Orphans lists the objects that the server made for groups that are not in Existing. Existing must have all groups of the cluster.
 	Orphans  bool
 	Existing []*v1alpha1.VmGroup
 	// Deep creates clones in a separate folder, which is removed at the end.
 	Deep bool
-	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; can be empty.
+	// Hidden is the moRef of a VM that the account is not allowed to see: the deep check reads it, to learn how vCenter denies access. It can
+	// be empty.
 	Hidden string
-	// DRS also adds a DRS VM group of the VM to the cluster, and removes it.
+	// DRS lets the deep check add a DRS VM group with its VM to the cluster's configuration. The check removes the group again.
 	DRS bool
-	// CanProbe reports whether the server is allowed to ask members at an address whether their service answers; nil: it can ask nobody.
+	// CanProbe reports whether the server is allowed to ask members at an address whether their service answers. If it is nil, the server is
+	// not allowed to ask any member.
 	CanProbe func(netip.Addr) bool
 	// GuestTimeout limits the time for a guest to boot and to shut down, in total; 0: a minute.
 	GuestTimeout time.Duration
@@ -46,8 +48,8 @@ type Options struct {
 	Begin func(string)
 }
 
-// checks are all checks, in their order. Each adds its findings: the name, what was seen, the result, and what to do. After the failure of
-// one that is a base, the rest is not checked.
+// checks are all checks, in their order. Each adds its findings: the name, what was seen, the result, and what to do. If a base check fails,
+// the checks after it are skipped.
 var checks = []struct {
 	name string
 	ask  func(*checker, context.Context)
@@ -66,7 +68,7 @@ var checks = []struct {
 	{"template", (*checker).checkTemplates, false},    // Are the templates there, and what will their clones be like?
 	{"network", (*checker).checkNetworks, false},      // Are the networks there, and do the hosts have them?
 	{"group", (*checker).checkGroups, false},          // Is everything there that the groups need?
-	{"orphans", (*checker).orphans, false},            // What in vCenter is of groups that don't exist any more?
+	{"orphans", (*checker).orphans, false},            // Which objects of the server belong to groups that don't exist any more?
 	{"privileges", (*checker).checkPrivileges, false}, // Does the account have the least role, where it needs it?
 	{"deep", (*checker).deep, false},                  // Does vCenter behave as the server assumes? See experiments.
 }
@@ -84,7 +86,7 @@ type checker struct {
 	absent bool
 	// templates are the templates found.
 	templates []foundTemplate
-	// networks are the networks found among those of the options and the groups.
+	// networks are the networks of the options and of the groups that vCenter has.
 	networks []naming.Candidate
 	// folders are the existing parts of the folders of groups with their own placement.
 	folders []naming.Candidate
@@ -92,7 +94,7 @@ type checker struct {
 	pools, datastores []types.ManagedObjectReference
 	// encrypting reports whether a group has a storage policy that encrypts.
 	encrypting bool
-	// deploying reports whether a group's template is an OVF that is yet to be deployed.
+	// deploying reports whether a group's template is an OVF that the server has not deployed yet.
 	deploying bool
 	// asked reports whether vCenter returned the account's privileges.
 	asked    bool
@@ -149,7 +151,7 @@ func (c *checker) call(ctx context.Context, f func(context.Context, *session.Ses
 	return c.parts.Client.Call(ctx, f)
 }
 
-// keep adds what is not in a list yet.
+// keep appends those of some that a list does not have yet.
 func keep[T comparable](all *[]T, some ...T) {
 	for _, x := range some {
 		if !slices.Contains(*all, x) {

@@ -50,6 +50,12 @@ func (w *world) config() vsphere.Config {
 	return vsphere.Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
 }
 
+// inABubble runs a test with a vCenter in a synctest bubble, in parallel with other tests.
+func inABubble(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, worldOf(t, vctest.New(t))) })
+}
+
 func (w *world) drs(d vcsim.DRS) { w.t.Helper(); w.Must(w.SetDRS("/DC0/host/DC0_C0", d)) }
 
 // groupOf returns a group of the template ubuntu.
@@ -129,9 +135,7 @@ func (r results) only(but ...string) {
 }
 
 func TestCheckOfAGoodVCenterFindsAndChangesNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.New(t))
+	inABubble(t, func(t *testing.T, w *world) {
 		w.Restrict(roleIDs()...)
 		r := w.checked(nil, Options{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}})
 		r.only()
@@ -193,9 +197,7 @@ func TestCheckReportsEndpointAndCertificateProblems(t *testing.T) {
 }
 
 func TestCheckSendsNoPasswordToAnotherWebServer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.New(t))
+	inABubble(t, func(t *testing.T, w *world) {
 		for status, want := range map[int][3]string{
 			http.StatusOK:       {"vCenter", "does not respond like a vCenter", "--host"},
 			http.StatusNotFound: {"login", "404", "VC_HOST"},
@@ -233,9 +235,7 @@ func (w *world) certificate() []byte {
 }
 
 func TestCheckReportsClockSkewAndAnExpiringCertificate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.New(t))
+	inABubble(t, func(t *testing.T, w *world) {
 		shifted := func(d time.Duration) results {
 			return w.checked(nil, Options{}, func(c *checker) { c.now = func() time.Time { return time.Now().Add(d) } })
 		}
@@ -269,7 +269,7 @@ func TestCheckReportsOldVCenters(t *testing.T) {
 	}
 }
 
-// rich is a vCenter with what groups can name.
+// rich returns a vCenter that has one object of each kind that a group can name.
 func rich(t *testing.T) *world {
 	w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
 	vctest.Value(w.AddVM("/DC0/vm", "plain"))
@@ -316,7 +316,7 @@ var wrongOptions = []struct {
 	{"network", Fail, `"web-tier"`, "VM Network", Options{Networks: []string{"web-tier"}}},
 }
 
-// groups are what groups can name, with what is found for them; the check's name continues after that of the group.
+// groups are changes of a group's spec, each with a finding that it must cause. step is the rest of the check's name, after the group's.
 var groups = []struct {
 	step         string
 	result       Result
@@ -430,9 +430,7 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 }
 
 func TestCheckReportsWhatChoosesTheHosts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.New(t))
+	inABubble(t, func(t *testing.T, w *world) {
 		for says, d := range map[string]vcsim.DRS{
 			"on in DC0_C0, fullyAutomated: DRS chooses":  {},
 			"on in DC0_C0, manual: the server overrides": {Level: types.DrsBehaviorManual},
@@ -483,9 +481,7 @@ func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
 }
 
 func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.New(t))
+	inABubble(t, func(t *testing.T, w *world) {
 		o := Options{Templates: []string{"ubuntu"}}
 		for _, p := range role.Least() {
 			if slices.Contains(p.On, role.OnRoot) && p.Needed() {
@@ -571,9 +567,7 @@ func TestCheckCoversPrivilegesOnAGroupsFolderAndNetworks(t *testing.T) {
 }
 
 func TestStoppedCheckReportsThatItStopped(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.New(t))
+	inABubble(t, func(t *testing.T, w *world) {
 		cfg := w.config()
 		v, err := vsphere.New(cfg)
 		w.Must(err)

@@ -74,7 +74,7 @@ func TestDeepCheckLeavesNothingAfterAnyFailedCall(t *testing.T) {
 	})
 }
 
-// everyCall returns the numbers of all calls, and firstAndLast those of two.
+// everyCall returns the numbers of all calls, and firstAndLast the numbers of the first and the last one.
 func everyCall(calls int) (ns []int) {
 	for n := range calls {
 		ns = append(ns, n+1)

@@ -23,9 +23,9 @@ import (
 const (
 	// expiresSoon is the remaining validity at which an expiring certificate is reported.
 	expiresSoon = 30 * 24 * time.Hour
-	// skewed is the difference between vCenter's clock and ours that is a warning, and skewedMuch one that is a failure: vCenter's Single
-	// Sign-On tolerates 10 minutes (the default "Clock Tolerance" of its token policy), and beyond that the times in stamps, certificates
-	// and vCenter's events no longer match for their readers.
+	// skewed is the difference between vCenter's clock and this machine's that is a warning, and skewedMuch one that is a failure: vCenter's Single
+	// Sign-On tolerates 10 minutes (the default "Clock Tolerance" of its token policy), and with a larger difference people can't compare
+	// the times in stamps, certificates and vCenter's events.
 	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute
 )
 
@@ -107,7 +107,7 @@ func (c *checker) certificate(ctx context.Context) {
 	switch {
 	case c.parts.Config.Insecure:
 		c.add(check, Warn, "not verified (--insecure); "+describe(leaf), "anyone on the network path can read the password: use --ca-file or --thumbprint "+vcfault.Thumbprint(leaf))
-	case left <= 0: // the thumbprint makes it trusted nevertheless
+	case left <= 0: // an expired certificate is trusted if --thumbprint names it
 		c.add(check, Warn, seen+", which has expired", "renew it and set --thumbprint to the new thumbprint")
 	case left < expiresSoon:
 		c.add(check, Warn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; if you use --thumbprint, update it then")
@@ -166,7 +166,7 @@ func (c *checker) login(ctx context.Context) {
 	switch e := vcfault.Classify("", err); e.Reason {
 	case vcfault.ReasonNotVCenter:
 		c.failed("vCenter", err)
-	case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // neither a fault of vCenter nor of the network
+	case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // not a fault that vCenter or the network returns
 		c.add("vCenter", Fail, "the endpoint does not respond like a vCenter: "+e.Message, "check that --host (VC_HOST) is a vCenter and not another web server or a proxy")
 	default:
 		c.failed("login", err)
@@ -182,7 +182,7 @@ func (c *checker) version(context.Context) {
 	about := c.s.Vim.ServiceContent.About
 	seen := fmt.Sprintf("%s, build %s, API %s, instanceUuid %s", about.FullName, about.Build, about.ApiVersion, about.InstanceUuid)
 	var major, minor int
-	_, _ = fmt.Sscanf(about.ApiVersion, "%d.%d", &major, &minor) // zero if it is no version
+	_, _ = fmt.Sscanf(about.ApiVersion, "%d.%d", &major, &minor) // both are 0 if ApiVersion is not a version
 	switch {
 	case about.InstanceUuid == "":
 		c.add(check, Fail, seen, "a vCenter without an instanceUuid cannot be distinguished from others: contact VMware support")
@@ -198,8 +198,8 @@ func (c *checker) version(context.Context) {
 	c.facts(Facts{"version": version(about.Version), "build": version(about.Build), "api": version(about.ApiVersion)})
 }
 
-// simulator says if this is govmomi's simulator. AboutInfo is that of a recorded vCenter, but the simulator lists its methods at a path that
-// vCenter doesn't have (Service.About of govmomi/simulator).
+// simulator warns if this is govmomi's simulator. Its AboutInfo is a recorded vCenter's, but it lists its methods at a path that vCenter
+// doesn't have (Service.About of govmomi/simulator).
 func (c *checker) simulator(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout)
 	defer cancel()
@@ -218,13 +218,13 @@ func (c *checker) simulator(ctx context.Context) {
 		Methods []string `json:"methods"`
 	}
 	if json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&has) == nil && slices.Contains(has.Methods, "CloneVM_Task") {
-		c.add("simulator", Warn, "it is govmomi's simulator (vcsim), and no vCenter", "what --deep finds here says nothing about a vCenter; the simulator of --simulator is stricter")
+		c.add("simulator", Warn, "this is govmomi's simulator (vcsim), not a vCenter", "what --deep finds here says nothing about a vCenter; the simulator of --simulator is stricter")
 	}
 }
 
-// clock compares vCenter's clock with ours. The server does not depend on it: the times in stamps are of this server's clock and compared
-// only with it (or those of several replicas with one another), and a guest's shutdown is identified by bootTime alone. But people compare
-// stamps, events and logs, and certificates have a validity.
+// clock compares vCenter's clock with this machine's. The server does not depend on vCenter's: it takes the times in stamps from its own
+// clock and compares them only with that clock (or with other replicas'), and it identifies a guest's shutdown by bootTime alone. But people
+// compare stamps, events and logs, and certificates are valid only for some time.
 func (c *checker) clock(ctx context.Context) {
 	const check, advice = "clock", "synchronize both clocks with NTP; the server's own times (drain, quarantine) use this machine's clock"
 	var theirs, began time.Time

@@ -19,7 +19,7 @@ type experiment struct {
 	// lacks returns another missing requirement, or "". It can be nil.
 	lacks func(*trial, context.Context) string
 	try   func(*trial, context.Context) outcome
-	// proves is the beginning of the row of docs/vcenter.md that it shows; "" if it only prepares the others.
+	// proves is the beginning of the row of docs/vcenter.md that the experiment confirms or refutes; "" if it only prepares others.
 	proves string
 	// base reports whether the following experiments depend on it.
 	base bool
@@ -28,7 +28,7 @@ type experiment struct {
 // experiments are all experiments between the creation of the scratch folder and the clean-up.
 var experiments = []experiment{
 	{check: "deep: session that ends", try: (*trial).endSession, base: true,
-		proves: "answers NotAuthenticated when a session is over"},
+		proves: "answers NotAuthenticated when a session has ended"},
 	{check: "deep: one name, one folder", try: (*trial).makeOther,
 		proves: "does the same for folders"},
 	{check: "deep: clone", try: (*trial).prepare, base: true},
@@ -40,7 +40,7 @@ var experiments = []experiment{
 	{check: "deep: name held by a clone", try: (*trial).nameHeld,
 		proves: "allows one object of a name in a folder"},
 	{check: "deep: stamp at first sight", try: (*trial).stampAtFirstSight,
-		proves: "writes a clone's `spec.config.extraConfig` into the VM before anybody sees it"},
+		proves: "writes a clone's `spec.config.extraConfig` into the VM before the VM is visible"},
 	{check: "deep: stamp", try: (*trial).readStamp, base: true,
 		proves: "reads one entry of extraConfig by its key"},
 	{check: "deep: disks of a clone", try: (*trial).disksOfClone,
@@ -54,7 +54,7 @@ var experiments = []experiment{
 	{check: "deep: new VM in view", try: (*trial).seen,
 		proves: "reports with WaitForUpdatesEx which objects entered"},
 	{check: "deep: absent key", try: (*trial).absentKey,
-		proves: "tells nothing, and no fault, of a key of extraConfig that is absent"},
+		proves: "returns neither a value nor a fault for a key of extraConfig that is absent"},
 	{check: "deep: changeVersion", try: (*trial).changeVersionGuards,
 		proves: "refuses a reconfigure whose changeVersion is not the VM's"},
 	{check: "deep: hidden VM", lacks: hidden, try: (*trial).hiddenVM,
@@ -78,7 +78,7 @@ var experiments = []experiment{
 	{check: "deep: folder that is not empty", needs: []string{"VirtualMachine.Inventory.Move", "VirtualMachine.Inventory.Unregister", "VirtualMachine.Inventory.Register"},
 		lacks: otherFolder, try: (*trial).fullFolder,
 		proves: "destroys a folder with its content, but leaves the VMs' files with UnregisterAndDestroy_Task"},
-	{check: "deep: disk that says whose it is", needs: []string{"VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"},
+	{check: "deep: disk that records its owner", needs: []string{"VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"},
 		lacks: manageable, try: (*trial).createDisk,
 		proves: "creates a disk with the metadata of its spec or not at all"},
 	{check: "deep: disk in one VM", lacks: hasDisk, try: (*trial).shareDisk,
@@ -101,7 +101,7 @@ var experiments = []experiment{
 type outcome struct {
 	result       Result
 	seen, advice string
-	err          error // instead of result: a call that the experiment needs failed
+	err          error // set instead of result if a call that the experiment needs failed
 	facts        Facts
 }
 

@@ -118,7 +118,7 @@ func (c *checker) describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.
 		add(true, "managedBy %s", clone.Config.ManagedBy.ExtensionKey)
 	}
 	data := c.UserData(g)
-	add(data.NotGiven(), "user data not checked (give the file with it, too)")
+	add(data.NotGiven(), "user data not checked (pass the file that has its Secret or ConfigMap, too)")
 	add(data.UserData != "" && data.UserData.IsIgnition(), "user data for Ignition")
 	add(data.UserData != "" && !data.UserData.IsIgnition(), "user data")
 	return seen
@@ -164,15 +164,15 @@ func (c *checker) rules(ctx context.Context, check string, d *vsphere.Draft) boo
 	return true
 }
 
-// readiness checks whether the server is allowed to ask the members of a group that wants that: whether it is allowed to ask anybody, and the first static
-// address of each member.
+// readiness checks, for a group whose readiness has a probe, that the server is allowed to ask members whether their service answers, and
+// each member at its first static address.
 func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 	const advice = "name the members' networks in --probe-networks (VMGROUP_PROBE_NETWORKS), or remove readiness.tcpSocket and httpGet"
 	switch {
 	case !g.Spec.Readiness.Probes():
 		return true
 	case c.CanProbe == nil:
-		c.add(check, Fail, "the server asks no member whether its service answers, so none becomes ready (ProbeRefused)", advice)
+		c.add(check, Fail, "the server is not allowed to ask any member whether its service answers, so none becomes ready (ProbeRefused)", advice)
 		return false
 	}
 	for ordinal := range g.Replicas() {
@@ -189,17 +189,18 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 	return true
 }
 
-// addressesOf checks that a group has a static address for each of its members, and reports whether it has. One that an update lacks is a
-// warning: everything else works without. So is an address that something needs and no adapter gets: user data can set one, of a bridge.
+// addressesOf checks that a group has a static address for each of its members, and reports whether it has. Too few addresses for an
+// update are a warning, because everything else works without them. No address at all where readiness or service needs one is a warning,
+// too, because user data can set one, for example on a bridge.
 func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
 	none := len(g.Spec.Networks) > 0 && !slices.ContainsFunc(g.Spec.Networks, func(n v1alpha1.Network) bool { return n.WantsAddress() })
 	if none && (g.Spec.Readiness.Check == v1alpha1.ReadyGuestIP || g.Spec.Readiness.Probes() || g.Spec.Service != nil) {
-		c.add(check, Warn, "no adapter of spec.networks gets an address, and readiness or service needs one", "let user data set one, or let an adapter get one")
+		c.add(check, Warn, "no adapter of spec.networks gets an address, and readiness or service needs one", "give an adapter addresses or DHCP, or let user data set an address")
 	}
 	for _, other := range c.Groups {
 		whose := "the group " + other.Namespace + "/" + other.Name
 		if shared := plan.SharedClaim(plan.ClaimsOf(g), plan.ClaimsOf(other), whose); other != g && shared != "" {
-			c.add(check, Fail, shared+" ("+plan.ReasonDuplicateAddress+")", "give one of them other ranges")
+			c.add(check, Fail, shared+" ("+plan.ReasonDuplicateAddress+")", "give one of the groups other ranges")
 			return false
 		}
 	}
@@ -217,7 +218,7 @@ func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
 	return true
 }
 
-// userData checks whether members can be given a group's user data, and reports whether they can. That no guest reads it is a warning.
+// userData checks whether members can be given a group's user data, and reports whether they can. A format that no guest reads is a warning.
 func (c *checker) userData(check string, g *v1alpha1.VmGroup) bool {
 	data := c.UserData(g)
 	switch {

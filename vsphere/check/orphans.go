@@ -25,36 +25,36 @@ func (c *checker) orphans(ctx context.Context) {
 		return
 	}
 	if len(c.Existing) == 0 {
-		c.add("orphans", Warn, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed",
-			"before you delete anything, make sure that the list is right: kubectl's context is the cluster's, its account can list VmGroups in all namespaces (-A), and --cluster-id is this cluster's")
+		c.add("orphans", Warn, "-f has no VmGroup, so every object that the server made in vCenter is listed",
+			"before you delete anything, make sure that -f is complete: kubectl's context is the cluster's, its account can list VmGroups in all namespaces (-A), and --cluster-id is this cluster's")
 	}
 	before := len(c.findings)
 	cluster := c.parts.Config.ClusterID
 	vms, folders := c.parts.Inventory.Orphans(cluster, c.roots(), c.exists)
 	for _, o := range vms {
-		c.add("orphaned VMs", Warn, fmt.Sprintf("of %s (UID %s), which is not among the VmGroups given: %s", o.Of, o.Of.UID, plan.AtMost(o.VMs, orphansNamed)),
+		c.add("orphaned VMs", Warn, fmt.Sprintf("of %s (UID %s), which is not among the VmGroups of -f: %s", o.Of, o.Of.UID, plan.AtMost(o.VMs, orphansNamed)),
 			"if no cluster has that VmGroup, delete them in vCenter, or list their paths in spec.adopt of another (the server needs --adopt-from)")
 		c.facts(Facts{"vms": count(len(o.VMs))})
 	}
 	for _, path := range folders {
-		c.add("orphaned folders", Warn, path+" is the folder of none of the VmGroups given, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")
+		c.add("orphaned folders", Warn, path+" belongs to none of the VmGroups of -f, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")
 	}
 	for _, rule := range c.parts.Inventory.OrphanedRules(cluster, c.exists) {
-		c.add("orphaned rules", Warn, "the DRS "+rule+" is of none of the VmGroups given",
-			"if no cluster has that VmGroup, remove it in vCenter: a rule before the VM group that it names")
+		c.add("orphaned rules", Warn, "the DRS "+rule+" belongs to none of the VmGroups of -f",
+			"if no cluster has that VmGroup, remove it in vCenter (remove a rule before the VM group that it names)")
 	}
 	c.orphanedDisks(ctx, cluster)
 	c.orphanedTemplates(ctx)
 	switch {
 	case len(c.findings) > before:
 	case len(c.Existing) == 0:
-		c.ok("orphans", "none: vCenter shows no VM, disk, folder, DRS rule or deployed template of the server's")
+		c.ok("orphans", "none: vCenter shows no VM, disk, folder, DRS rule or deployed template that the server made")
 	default:
-		c.ok("orphans", "none: every VM, disk, folder, DRS rule and deployed template of the server's belongs to one of %d VmGroups", len(c.Existing))
+		c.ok("orphans", "none: every VM, disk, folder, DRS rule and deployed template that the server made belongs to one of %d VmGroups", len(c.Existing))
 	}
 }
 
-// roots are the folders that contain those of groups.
+// roots returns the moRefs of the folders that contain <namespace>/<group>, of the settings and of the groups.
 func (c *checker) roots() []string {
 	var roots []string
 	if !c.absent {
@@ -68,7 +68,7 @@ func (c *checker) roots() []string {
 	return roots
 }
 
-// exists reports whether a group was given: of a folder, only the names are known.
+// exists reports whether Existing has the group of ref. A ref that was read from a folder's path has no UID, so its names are compared.
 func (c *checker) exists(ref plan.Ref) bool {
 	return slices.ContainsFunc(c.Existing, func(g *v1alpha1.VmGroup) bool {
 		return ref.UID != "" && g.UID == ref.UID || ref.UID == "" && strings.EqualFold(g.Namespace, ref.Namespace) && strings.EqualFold(g.Name, ref.Name)
@@ -126,8 +126,8 @@ func (c *checker) orphanedTemplates(ctx context.Context) {
 	}
 	for _, t := range all {
 		if !used[t.Ref.Value] {
-			c.add(check, Warn, t.Path+" was deployed from an OVF of a content library, and none of the VmGroups given names that version",
-				"if no linked clone needs it, and no other cluster, delete it in vCenter")
+			c.add(check, Warn, t.Path+" was deployed from an OVF of a content library, and none of the VmGroups of -f names that version",
+				"if no linked clone and no other cluster needs it, delete it in vCenter")
 		}
 	}
 }
@@ -153,8 +153,8 @@ func (c *checker) orphanedDisks(ctx context.Context, cluster string) {
 	slices.Sort(owners)
 	for _, uid := range owners {
 		slices.Sort(names[uid])
-		c.add(check, Warn, fmt.Sprintf("of a VmGroup with the UID %s, which is not among those given: %s", uid, plan.AtMost(names[uid], orphansNamed)),
-			"if nobody needs their data, delete them (govc disk.rm); a group that is applied again under that name takes them with the annotation "+v1alpha1.AnnotationTakeDisksOf)
+		c.add(check, Warn, fmt.Sprintf("of a VmGroup with the UID %s, which is not among those of -f: %s", uid, plan.AtMost(names[uid], orphansNamed)),
+			"if their data is no longer needed, delete them (govc disk.rm); to use them again, apply a group of that name with the annotation "+v1alpha1.AnnotationTakeDisksOf)
 		c.facts(Facts{"disks": count(len(names[uid]))})
 	}
 	if n := len(found.Unread); n > 0 {

@@ -2,6 +2,6 @@
 
 package check
 
-// thinning says how thinly a run tests violations, calls that fail, and what can be lacking, one of so many: the race detector makes each
-// seven times as expensive. make world tests all of them, without it.
+// thinning is n if a run tests one of n violations, failing calls and missing requirements: the race detector makes each of them seven times
+// as expensive. make world tests all of them, without the race detector.
 const thinning = 16

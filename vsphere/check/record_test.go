@@ -50,23 +50,23 @@ func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
 		text := w.recordedCheck()
 		for _, private := range []string{planted, `"vmgroup"`, ">vmgroup<", "ubuntu", "DC0", "LocalDS", "secret-", "VM Network", "127.0.0.1", ".local", "cookie", "soap_session"} {
 			if at := strings.Index(strings.ToLower(text), strings.ToLower(private)); at >= 0 {
-				t.Errorf("it has %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
+				t.Errorf("the recording has the private text %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
 			}
 		}
 		paths := ofVM.FindAllStringSubmatch(text, -1)
 		for _, parts := range paths {
 			if parts[1] != parts[2] {
-				t.Errorf("one text has two stand-ins, in the directory and in the file: %s", parts[0])
+				t.Errorf("the directory's name and the file's have different stand-ins, want one for both: %s", parts[0])
 			}
 		}
 		if len(paths) == 0 {
-			t.Error("it has no VM's path")
+			t.Error("the recording has no path of a VM's .vmx file")
 		}
 		exchanges := recorded.Exchanges(t, text)
 		sections := map[string]bool{}
 		for _, x := range exchanges {
 			if sections[x.Section] = true; x.Request == "" || x.Answer == "" {
-				t.Errorf("%d %s: %q, %q", x.Number, x.Name, x.Request, x.Answer)
+				t.Errorf("exchange %d, %s: request %q, answer %q, want both", x.Number, x.Name, x.Request, x.Answer)
 			}
 		}
 		for _, section := range []string{"login", "deep: stamp", "deep: changeVersion", "deep: power-on", "deep: destroyed VM"} {
@@ -77,11 +77,11 @@ func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
 		confirmed, contradicted := recorded.Confirmed(t, exchanges)
 		for _, row := range recorded.Rows() {
 			if confirmed[row] == 0 && row != "answers RetrievePropertiesEx in pages" { // this vCenter is small
-				t.Errorf("it does not show whether vCenter %s", row)
+				t.Errorf("the recording does not show whether vCenter %s", row)
 			}
 		}
 		if len(contradicted) > 0 {
-			t.Errorf("%q", contradicted)
+			t.Errorf("the recording contradicts %q, want no contradiction", contradicted)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
 		})
 		for _, private := range []string{planted, "secret-", "urn:vmomi", "127.0.0.1", "vmware-api-session-id"} {
 			if at := strings.Index(strings.ToLower(text), private); at >= 0 {
-				t.Errorf("it has %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
+				t.Errorf("the recording has the private text %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
 			}
 		}
 		const standIns = "00000000-0000-4000-8000-" // of UUIDs
@@ -113,7 +113,7 @@ func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
 			if strings.Contains(x.Name, " /") {
 				name := standIn.ReplaceAllString(x.Name, "…")
 				if answers[name] += x.Answer; x.Status != http.StatusOK || x.Answer == "" || x.Request == "" {
-					t.Errorf("%s: %d, %q, %q", x.Name, x.Status, x.Request, x.Answer)
+					t.Errorf("%s: status %d, request %q, answer %q, want 200 and both texts", x.Name, x.Status, x.Request, x.Answer)
 				}
 			}
 		}
@@ -128,7 +128,7 @@ func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
 			"POST /rest/com/vmware/vcenter/ovf/library-item/…?~action=filter":        "text-",
 		} {
 			if answer, is := answers[name]; !is || !strings.Contains(answer, has) {
-				t.Errorf("%s: %t, %s", name, is, answer)
+				t.Errorf("%s: recorded is %t, and the answers are %q, want one with %q", name, is, answer, has)
 			}
 		}
 		if t.Failed() {
@@ -137,10 +137,10 @@ func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
 	})
 }
 
-// standIn is that of a text in a path.
+// standIn matches the stand-in of a text in a path.
 var standIn = regexp.MustCompile(`(id:)?(text-\d+|00000000-0000-4000-8000-[0-9a-f]{12})`)
 
-// What a vCenter does otherwise is in its recording.
+// The recording of a vCenter that contradicts a belief shows the contradiction.
 func TestARecordingShowsWhatAVCenterDoesOtherwise(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestARecordingShowsWhatAVCenterDoesOtherwise(t *testing.T) {
 		w.ChangeReads(each("Task", "info.descriptionId", func(string) any { return "Something.else" }))
 		_, contradicted := recorded.Confirmed(t, recorded.Exchanges(t, w.recordedCheck()))
 		if len(contradicted) != 1 || !strings.Contains(contradicted[0], "Something.else") {
-			t.Errorf("%q", contradicted)
+			t.Errorf("the recording contradicts %q, want only the name of a clone's task", contradicted)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestNoRecordingContradictsABelief(t *testing.T) {
 			n += c
 		}
 		if len(contradicted) > 0 || n == 0 {
-			t.Errorf("%s: %q; it confirms %d times", name, contradicted, n)
+			t.Errorf("%s: contradicts %q and confirms %d beliefs, want no contradiction and a confirmation", name, contradicted, n)
 		}
 	}
 	hold("published", recorded.Published(t))

@@ -45,10 +45,10 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 // toEncrypt are the privileges for groups with a storage policy that encrypts. Only vCenter knows which ones do.
 var toEncrypt = []string{"Cryptographer.Encrypt", "VirtualMachine.Config.EditDevice"}
 
-// toDeploy are the privileges for groups whose template is an OVF of a content library that is yet to be deployed.
+// toDeploy are the privileges for groups whose template is an OVF of a content library that the server has not deployed yet.
 var toDeploy = []string{"VApp.Import", "VirtualMachine.Provisioning.MarkAsTemplate"}
 
-// bootsOtherwise reports whether VMs of a group boot otherwise than their template.
+// bootsOtherwise reports whether a group's spec has boot options, which clones have instead of their template's.
 func bootsOtherwise(s *v1alpha1.VmGroupSpec) bool {
 	return s.Hardware.BootFirst != "" || s.Hardware.SecureBoot != nil || s.Hardware.BootDelaySeconds > 0
 }
@@ -200,7 +200,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 	return on, err
 }
 
-// privileges returns the privileges that our user has on objects.
+// privileges returns the privileges that the account has on objects.
 func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (held map[types.ManagedObjectReference]map[string]bool, err error) {
 	err = c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		held, err = session.HeldPrivileges(ctx, s, on)

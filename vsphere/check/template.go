@@ -77,7 +77,7 @@ var traits = []struct {
 		how := map[bool]string{true: "while powered on", false: "with a power cycle"}
 		return fmt.Sprintf("gets more CPUs %s, more memory %s", how[x.addCPU], how[x.addMem])
 	}, ""},
-	// vCenter does not know before the first run of a VM.
+	// Before a VM's first run, vCenter does not know whether its guest has VMware Tools.
 	{"VMware Tools", Skip, func(x *templateInfo) string {
 		return whenever(x.toolsOf == "", "has none that vCenter knows of before a clone runs (--deep shows them)")
 	}, ""},

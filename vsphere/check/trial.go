@@ -47,7 +47,7 @@ type trial struct {
 	path        string // of the scratch folder
 	// other is the folder otherName in the scratch folder.
 	other types.ManagedObjectReference
-	// taken reports whether the scratch folder's name was in use: that folder is not ours to remove.
+	// taken reports whether the scratch folder's name was in use. The trial does not remove that folder.
 	taken bool
 	// made are the VMs that the trial's clones created, disks the files of these VMs' disks, and folders those in the scratch folder.
 	made, folders []types.ManagedObjectReference
@@ -67,7 +67,7 @@ type trial struct {
 	// unregistered and gone are the VM's moRefs before it was unregistered and before it was destroyed; began is the start of the trial.
 	unregistered, gone types.ManagedObjectReference
 	began              time.Time
-	// end is ctx without cancellation by the user: what was begun must end, so that it can be removed.
+	// end is ctx without cancellation by the user: the trial waits for the end of what it began, so that it can remove the result.
 	end context.Context
 }
 
@@ -175,7 +175,7 @@ func (t *trial) prepare(ctx context.Context) outcome {
 	for key, value := range t.guestinfo {
 		config.ExtraConfig = append(config.ExtraConfig, &types.OptionValue{Key: key, Value: value})
 		if t.template.info.vApp {
-			config.VAppConfigRemoved = types.NewBool(true) // for the same reason as in fillGuest
+			config.VAppConfigRemoved = types.NewBool(true) // cloud-init would prefer the vApp properties to guestinfo
 		}
 	}
 	t.spec.Config = &config
@@ -254,7 +254,7 @@ func (t *trial) task(start func(context.Context, *session.Session) (*object.Task
 	})
 }
 
-// do does the same with a task of a VM.
+// do starts a task of a VM and waits for it, like task.
 func (t *trial) do(vm types.ManagedObjectReference, start func(*object.VirtualMachine, context.Context) (*object.Task, error)) error {
 	_, err := t.task(func(ctx context.Context, s *session.Session) (*object.Task, error) {
 		return start(object.NewVirtualMachine(s.Vim, vm), ctx)
@@ -276,7 +276,7 @@ func (t *trial) powerOff(vm types.ManagedObjectReference) error {
 	return err
 }
 
-// createFolder creates a folder; one in the scratch folder has to be recorded.
+// createFolder creates a folder. The caller records a folder in the scratch folder, so that sweep removes it.
 func (t *trial) createFolder(in types.ManagedObjectReference, name string) (made types.ManagedObjectReference, err error) {
 	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
 		folder, err := object.NewFolder(s.Vim, in).CreateFolder(ctx, name)

@@ -101,7 +101,7 @@ func TestDeepCheckWithTheLeastRoleSucceedsAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// lacking are vCenters and options with which some experiments cannot be tried, or are seen in another way.
+// lacking are vCenters and options with which the trial skips an experiment, or has another result than on a complete vCenter.
 var lacking = []struct {
 	check  string
 	result Result
@@ -110,9 +110,9 @@ var lacking = []struct {
 	config func(c *vcsim.Config)
 }{
 	{"deep: guest shutdown", Skip, "none running in the guest", nil, func(c *vcsim.Config) { c.Guest.Tools = false }},
-	{"deep: disk that says whose it is", Skip, "7.0 U2", nil, func(c *vcsim.Config) { c.APIVersion = "7.0.1.0" }},
-	{"deep: disk that says whose it is", Skip, "needs Datastore.FileManagement on the VM's datastore", func(w *world, _ *Options) { w.Withdraw("Datastore.FileManagement") }, nil},
-	{"deep: disk that says whose it is", Skip, "needs VirtualMachine.Config.AddExistingDisk", func(w *world, _ *Options) { w.Withdraw("VirtualMachine.Config.AddExistingDisk") }, nil},
+	{"deep: disk that records its owner", Skip, "7.0 U2", nil, func(c *vcsim.Config) { c.APIVersion = "7.0.1.0" }},
+	{"deep: disk that records its owner", Skip, "needs Datastore.FileManagement on the VM's datastore", func(w *world, _ *Options) { w.Withdraw("Datastore.FileManagement") }, nil},
+	{"deep: disk that records its owner", Skip, "needs VirtualMachine.Config.AddExistingDisk", func(w *world, _ *Options) { w.Withdraw("VirtualMachine.Config.AddExistingDisk") }, nil},
 	{"deep: disk in one VM", OK, "refused when it was to be powered on", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.AllowSecondAttach = true }) }, nil},
 	{"deep: power-on", OK, "by PowerOnMultiVM_Task, manual", func(w *world, _ *Options) { w.drs(vcsim.DRS{Level: types.DrsBehaviorManual}) }, nil},
 	{"deep: power-on", OK, "by PowerOnMultiVM_Task, fullyAutomated", func(w *world, _ *Options) { w.drs(vcsim.DRS{NoTasks: true}) }, nil},
@@ -181,7 +181,7 @@ func TestDeepCheckReportsAFailedCleanUpNowAndTheNextTime(t *testing.T) {
 	})
 }
 
-// operators are what an operator does in the scratch folder while the VM is about to be destroyed, and the VMs that stay then.
+// operators are actions of an operator in the scratch folder before the trial destroys its VM, each with the VMs that the trial must keep.
 var operators = map[string]struct {
 	do   func(w *world, folder string)
 	stay []string
@@ -289,8 +289,7 @@ func TestDeepCheckStoppedReportsNoFailure(t *testing.T) {
 	}
 }
 
-// TestABusyMachineRefutesNoNameHeldByAClone judges clones that were refused, begun or reported late because a machine was busy, by
-// vCenter's times.
+// A busy machine begins a clone late, or learns late that vCenter refused it. nameHeld must judge such clones by vCenter's times.
 func TestABusyMachineRefutesNoNameHeldByAClone(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

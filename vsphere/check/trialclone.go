@@ -28,7 +28,7 @@ func (t *trial) readStamp(ctx context.Context) outcome {
 	return confirmed("%d bytes, written by the clone itself and read by key; the instanceUuid is that of the spec", len(stamp)).with(Facts{"bytes": count(len(stamp))})
 }
 
-// disksOfClone compares the clone's disks with those of the source. A linked clone's have the source's uuids (govmomi#1682).
+// disksOfClone compares the clone's disks with the source's. A linked clone's disks have the source's uuids (govmomi#1682).
 func (t *trial) disksOfClone(ctx context.Context) outcome {
 	now, err := t.v.ReadFresh(ctx, t.vm)
 	if err != nil {
@@ -50,7 +50,7 @@ func (t *trial) disksOfClone(ctx context.Context) outcome {
 	return confirmed("%d, named after their VM, with the keys of the source's disks, %d of them with new uuids", len(is), len(own)).with(facts)
 }
 
-// keysAndUUIDs returns those of disks, as a member's stamp records them; the uuids as far as vCenter reports them.
+// keysAndUUIDs returns the keys of disks, as a member's stamp records them, and the uuids that vCenter reports of these disks.
 func keysAndUUIDs(devices []types.BaseVirtualDevice) (keys, uuids []string) {
 	keys = strings.Fields(disks.Keys(devices))
 	slices.Sort(keys)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// secondName is the name of the second VM that is to get the trial's disk.
+	// secondName is the name of the second VM, to which the trial also attaches its disk.
 	secondName = "vmgroup-check-1"
 	// diskMB is the size of that disk: small, and thin unless the datastore's policy says otherwise.
 	diskMB = 1024
@@ -32,8 +32,8 @@ type trialDisk struct {
 	calls  *disks.FirstClass
 	owner  disks.Owner
 	here   string                       // the datastore's moRef
-	unsure bool                         // it may exist, because the reply to its creation was lost
-	made   disks.Disk                   // its ID is empty while there is none
+	unsure bool                         // the disk may exist, because the reply to its creation was lost
+	made   disks.Disk                   // the ID is empty while there is no disk
 	second types.ManagedObjectReference // the other VM
 }
 
@@ -66,7 +66,7 @@ func hasDisk(t *trial, _ context.Context) string {
 	return ""
 }
 
-// because reports whether an error has that reason.
+// because reports whether an error of vCenter has this reason.
 func because(err error, reason string) bool {
 	return err != nil && vcfault.Classify("", err).Reason == reason
 }
@@ -90,7 +90,7 @@ func (t *trial) createDisk(ctx context.Context) outcome {
 	case err != nil:
 		return failedBy(err)
 	case now.Owner != d.owner:
-		return refuted("the disk does not have the metadata of its creation", noDisks+": nothing says whose one is")
+		return refuted("the disk does not have the metadata of its creation", noDisks+": the server could not tell which member has which disk")
 	case now.Name != name:
 		return refuted(fmt.Sprintf("the disk's name %q reads back as %q", name, now.Name), "the annotation take-disks-of would find no disk of a former group")
 	case !now.Keep:
@@ -112,7 +112,7 @@ func (t *trial) createDisk(ctx context.Context) outcome {
 	return confirmed("created with its metadata and keepAfterDeleteVm; found by its owner after %s", took.Round(time.Millisecond)).with(facts)
 }
 
-// attachDisk attaches the disk, as it is now, to a VM.
+// attachDisk attaches the disk to a VM, by the path that its file has now.
 func (t *trial) attachDisk(vm types.ManagedObjectReference) error {
 	now, err := t.v.ReadFresh(t.end, vm)
 	if err != nil {
@@ -217,7 +217,7 @@ func (t *trial) on(vm types.ManagedObjectReference) error {
 	return t.do(vm, (*object.VirtualMachine).PowerOn)
 }
 
-// off powers a VM off if it is not, without a task if it is.
+// off powers a VM off. If the VM is off already, it starts no task.
 func (t *trial) off(ctx context.Context, vm types.ManagedObjectReference) error {
 	if o, err := t.read(ctx, vm, "runtime.powerState"); err == nil && session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOff {
 		return nil

@@ -14,16 +14,16 @@ import (
 // trialVMGroup is the DRS VM group that the trial adds.
 type trialVMGroup struct {
 	cluster types.ManagedObjectReference
-	// name is what it was given, with what vCenter may escape; empty if the trial adds none.
+	// name is the name in the trial's call, with a character that vCenter may escape; empty if the trial adds no group.
 	name string
-	// added reports whether vCenter said that it added it.
+	// added reports whether the task that adds the group succeeded.
 	added bool
 }
 
 // editCluster is the privilege to change a cluster's configuration.
 const editCluster = "Host.Inventory.EditCluster"
 
-// drsCluster returns why the trial is not to change the configuration of the cluster, and finds it.
+// drsCluster finds the cluster, and returns why the trial cannot change its configuration.
 func drsCluster(t *trial, ctx context.Context) string {
 	if !t.DRS {
 		return "needs --drs, because a VM group is part of the cluster's configuration"
@@ -39,8 +39,8 @@ func drsCluster(t *trial, ctx context.Context) string {
 	return ""
 }
 
-// addVMGroup adds a DRS VM group of the trial's VM to the cluster, and removes it. One without a VM vCenter may refuse (reported: vmware/vic#7556),
-// and the server adds none.
+// addVMGroup adds a DRS VM group of the trial's VM to the cluster, and removes it. It does not try a group without a VM: vCenter may refuse
+// such a group (reported: vmware/vic#7556), and the server adds none.
 func (t *trial) addVMGroup(ctx context.Context) outcome {
 	const consequence = "rules for host groups would be set again and again, or stay behind"
 	t.progress("adding a DRS VM group of %s to the cluster; it is removed at once", trialName)

@@ -111,7 +111,7 @@ func (t *trial) fullFolder(ctx context.Context) outcome {
 	if err := t.unregisterAndDestroy(t.other); err != nil {
 		t.parked = ""
 		if back := t.move(t.scratch); vcfault.MissingObject(back).Value != "" {
-			t.parked = file // its reply was lost
+			t.parked = file // the VM is unregistered although the reply was lost
 		}
 		return failedBy(err)
 	}

@@ -59,7 +59,7 @@ func (w *trialView) until(ctx context.Context, vm types.ManagedObjectReference, 
 			return err
 		}
 		if res.Returnval == nil {
-			session.Sleep(ctx, 250*time.Millisecond) // in case the call did not wait
+			session.Sleep(ctx, 250*time.Millisecond) // the call may have returned at once
 			continue
 		}
 		w.version = res.Returnval.Version
@@ -142,7 +142,7 @@ func (t *trial) events(ctx context.Context) outcome {
 	return confirmed("of the destroyed VM: %s; of the same VM when it was unregistered: %s", how, howUnregistered).with(facts)
 }
 
-// remove powers a VM off and destroys it. Attached disks are destroyed with it, so the VM stays if its clone did not create one of them.
+// remove powers a VM off and destroys it. vCenter destroys attached disks with it, so remove keeps a VM with a disk that its clone did not create.
 func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err := t.powerOff(vm); err != nil {
 		return err

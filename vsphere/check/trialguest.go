@@ -27,7 +27,7 @@ const settles = 31 * time.Second
 // trialGuest is the state of the VM's guest.
 type trialGuest struct {
 	awaited, up bool
-	spent       time.Duration // of GuestTimeout
+	spent       time.Duration // how much of GuestTimeout the trial has used
 	upAt        time.Time
 }
 

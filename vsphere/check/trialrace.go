@@ -30,8 +30,8 @@ func (r *race) took() time.Duration {
 	return ran
 }
 
-// compete starts two clones with one name at once: vCenter's uniqueness of names in a folder is the lock on a member's ordinal. Meanwhile
-// it polls the running clones, as the end of a group does, and the new VM.
+// compete starts two clones with one name at once: vCenter's uniqueness of names in a folder is the lock on a member's ordinal. While they
+// run, it polls the list of running clones, as the deletion of a group does, and the new VM.
 func (t *trial) compete(context.Context) outcome {
 	t.progress("cloning %s (disks of %d GiB) twice in parallel with one name", t.template.path, t.template.info.space>>30)
 	r, begun, ends := &t.race, make(chan types.ManagedObjectReference, 2), make(chan ended, 2)
@@ -72,7 +72,8 @@ func (t *trial) compete(context.Context) outcome {
 	return confirmed("one VM (%s) after %s, DuplicateName for the other", t.vm.Value, r.took().Round(time.Millisecond)).with(facts)
 }
 
-// lookForClones polls the clones that the end of a group waits for. One that is not listed has to be running still after the poll to count.
+// lookForClones polls the list of running clones that the deletion of a group waits for. A clone that a poll does not list counts as missed
+// only if it still runs after that poll.
 func (t *trial) lookForClones() {
 	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error { // the next poll may succeed
 		running, err := tasks.Clones(ctx, s)
@@ -116,14 +117,14 @@ func (t *trial) runningClone(context.Context) outcome {
 	case r.found > 0:
 		return confirmed("found among vCenter's recent tasks while it ran")
 	case r.missed > 0:
-		return refuted(fmt.Sprintf("not found among the recent tasks of %s in %d polls", t.s.User, r.missed), "the end of a group could miss a running clone")
+		return refuted(fmt.Sprintf("not found among the recent tasks of %s in %d polls", t.s.User, r.missed), "the deletion of a group could miss a running clone")
 	}
 	return inconclusive(fmt.Sprintf("the clone ended before it could be found (%s)", t.race.took()), "try a larger template")
 }
 
 // nameHeld checks that the second clone was refused while the first one ran, not only at its end. All times are vCenter's, and in
-// proportion: a clone that was refused at once may have been reported later, and one that began when the first one had nearly ended shows
-// nothing.
+// proportion to the first clone's: vCenter may report late that it refused a clone at once, and a clone that began when the first one had
+// nearly ended proves nothing.
 func (t *trial) nameHeld(context.Context) outcome {
 	first, second := t.race.winner.info, t.race.loser.info
 	if second == nil || second.CompleteTime == nil || first.CompleteTime == nil || second.QueueTime.Sub(first.QueueTime) > first.CompleteTime.Sub(second.QueueTime) {

@@ -39,7 +39,7 @@ func (t *trial) sweep(name string) {
 	if err == nil {
 		again := false
 		within(t.end, sweepTimeout, func(context.Context) bool {
-			if left, err = t.sweepOnce(name); err == nil || vcfault.Has[*types.MethodNotFound](err) { // as a simulator may say
+			if left, err = t.sweepOnce(name); err == nil || vcfault.Has[*types.MethodNotFound](err) { // a simulator may lack a method
 				return true
 			}
 			if !again {
@@ -74,8 +74,8 @@ func (t *trial) sweep(name string) {
 	t.add(check, Fail, seen, advice)
 }
 
-// awaitClones waits, if the reply to a clone call was lost, until all currently running clones of our user have ended: that clone may be
-// among them, and its VM is invisible until then.
+// awaitClones waits, if the reply to a clone call was lost, until all running clones of the account have ended: that clone may be among
+// them, and its VM is invisible until its end.
 func (t *trial) awaitClones() error {
 	if !t.unsure {
 		return nil
@@ -92,7 +92,7 @@ func (t *trial) awaitClones() error {
 	return err
 }
 
-// runningClones returns our user's running clones.
+// runningClones returns the account's running clones.
 func (t *trial) runningClones() (running []string, err error) {
 	within(t.end, sweepTimeout, func(ctx context.Context) bool {
 		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
@@ -140,8 +140,8 @@ func (t *trial) bringBack() error {
 	return err
 }
 
-// sweepFolder removes a folder with its contents, and also VMs at any place. It returns the names of foreign objects and keeps the folders
-// that contain them.
+// sweepFolder removes a folder with its contents, and the VMs of also, wherever they are. It returns the names of foreign objects and keeps
+// the folders that contain them.
 func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.ManagedObjectReference) (left []string, err error) {
 	children, err := t.children(folder)
 	if gone := vcfault.MissingObject(err) == folder; err != nil && !gone {
@@ -174,7 +174,7 @@ func (t *trial) sweepFolder(folder types.ManagedObjectReference, also ...types.M
 }
 
 // owns reports whether the trial created a VM, or a folder in the scratch folder. An operator's copy of the VM has its stamp but another
-// instanceUuid, and its moRef is not recorded. A folder whose reply was lost is known by its name.
+// instanceUuid, and its moRef is not recorded. A folder whose creation's reply was lost is known by its name.
 func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 	switch child.Type {
 	case session.VMType:

@@ -10,13 +10,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Caller makes calls on the current session, and awaits tasks. *vsphere.VCenter is one, and so is each of its steps.
+// Caller makes calls on the current session, and awaits tasks. *vsphere.VCenter implements it, and so does each of its steps.
 type Caller interface {
 	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
 	Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error)
 }
 
-// FirstClass makes the calls. Its methods can be called from any goroutine.
+// FirstClass makes calls to vCenter's manager of first-class disks. Its methods can be called from any goroutine.
 type FirstClass struct {
 	calls  Caller
 	owners *owners
@@ -25,22 +25,22 @@ type FirstClass struct {
 // NewFirstClass returns a FirstClass that has read nothing yet.
 func NewFirstClass(calls Caller) *FirstClass { return &FirstClass{calls, new(owners)} }
 
-// Spec is what a new disk is to be like.
+// Spec describes a new disk.
 type Spec struct {
 	Name       string // need not be unique
 	Datastore  string // the moRef
 	CapacityMB int64
-	// Provisioning is one of types.BaseConfigInfoDiskFileBackingInfoProvisioningType; empty: the profile's, or thin.
+	// Provisioning is one of types.BaseConfigInfoDiskFileBackingInfoProvisioningType. If it is empty, the disk has the profile's or is thin.
 	Provisioning string
-	// Profile is the storage policy; empty: the datastore's default.
+	// Profile is the storage policy. If it is empty, the disk has the datastore's default policy.
 	Profile []types.BaseVirtualMachineProfileSpec
 	Owner   Owner
 	// Cluster is the --cluster-id; empty for none.
 	Cluster string
 }
 
-// Create creates a disk, with its metadata, that stays when its VM is destroyed. It is one task, atomic and not idempotent. After an
-// error that does not say that vCenter refused it (vcfault.Refused), the disk may exist, or come to exist.
+// Create creates a disk with its metadata. vCenter keeps the disk when its VM is destroyed. Create is one task, which is atomic and not
+// idempotent: after an error that vcfault.Refused does not recognize, the disk may exist or may still be created.
 func (d *FirstClass) Create(ctx context.Context, spec Spec) (Disk, error) {
 	keep := true
 	metadata := []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}}
@@ -73,7 +73,7 @@ func (d *FirstClass) Create(ctx context.Context, spec Spec) (Disk, error) {
 	return disk, nil
 }
 
-// Retrieve reads a disk. ReasonDiskMissing means that it is not there now: moved, late in the catalogue, or gone.
+// Retrieve reads a disk. ReasonDiskMissing means that vCenter doesn't find the disk now: it was moved or deleted, or the catalogue lags.
 func (d *FirstClass) Retrieve(ctx context.Context, at Ref) (disk Disk, err error) {
 	err = d.call(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) error {
 		disk, err = retrieve(ctx, s, manager, at)
@@ -95,17 +95,17 @@ func retrieve(ctx context.Context, s *session.Session, manager types.ManagedObje
 
 // Use is a VM that a disk is attached to.
 type Use struct {
-	VM  string // vCenter's "ID of the virtual machine": see In
+	VM  string // the "ID of the virtual machine" of VMware's reference: see In
 	Key int32  // of the device
 }
 
-// In reports whether it is this VM. VMware's reference does not say which ID vCenter names a VM by, so all are compared.
+// In reports whether u.VM is the VM with these ids. VMware's reference does not say which of its ids vCenter returns, so In compares all.
 func (u Use) In(moRef, instanceUUID, uuid string) bool {
 	return u.VM != "" && (u.VM == moRef || u.VM == instanceUUID || u.VM == uuid)
 }
 
-// Uses returns the VMs that each disk is attached to, by the disk's id. A disk that vCenter says nothing of, or that it cannot say
-// it of, is an error: unknown is not unused.
+// Uses returns the VMs that each disk is attached to, by the disk's id. It returns an error if vCenter's answer lacks a disk or has a fault
+// for it: unknown is not unused.
 func (d *FirstClass) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, error) {
 	if len(disks) == 0 {
 		return nil, nil
@@ -132,7 +132,7 @@ func (d *FirstClass) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, 
 		}
 		for _, at := range disks {
 			if _, known := uses[at.ID]; !known {
-				return vcfault.ForOperator(vcfault.ReasonDiskMissing, "vCenter does not say which VM has the disk %s.", at.ID)
+				return vcfault.ForOperator(vcfault.ReasonDiskMissing, "vCenter's answer does not say which VM has the disk %s.", at.ID)
 			}
 		}
 		return nil
@@ -143,12 +143,12 @@ func (d *FirstClass) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, 
 	return uses, nil
 }
 
-// Bind records in a disk's metadata that a guest is about to have it. It can be repeated.
+// Bind records in a disk's metadata that a guest is about to use the disk. It is idempotent.
 func (d *FirstClass) Bind(ctx context.Context, at Ref) error {
 	return d.note(ctx, at, types.KeyValue{Key: KeyBound, Value: bound})
 }
 
-// Give records in a disk's metadata that it is another owner's. It can be repeated. The caller has read, right before, whose it was.
+// Give records another owner in a disk's metadata. It is idempotent. The caller must have read the disk's owner right before.
 func (d *FirstClass) Give(ctx context.Context, at Ref, to Owner) error {
 	err := d.note(ctx, at, types.KeyValue{Key: KeyOwner, Value: to.String()})
 	if err == nil {
@@ -157,7 +157,7 @@ func (d *FirstClass) Give(ctx context.Context, at Ref, to Owner) error {
 	return err
 }
 
-// note writes an entry of a disk's metadata, and leaves the others.
+// note writes an entry of a disk's metadata. It does not change the other entries.
 func (d *FirstClass) note(ctx context.Context, at Ref, entry types.KeyValue) error {
 	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.VCenterUpdateVStorageObjectMetadataEx_Task(ctx, s.Vim, &types.VCenterUpdateVStorageObjectMetadataEx_Task{
@@ -170,9 +170,9 @@ func (d *FirstClass) note(ctx context.Context, at Ref, entry types.KeyValue) err
 	return refused(binding, err)
 }
 
-// Extend makes a disk larger, attached or not, and whether its VM is on or off. The caller has read the disk: vCenter may refuse a capacity
-// that it has already. It goes by the disk and not by a VM's device, so it needs no changeVersion: a call that is late makes nothing
-// larger than it was asked for.
+// Extend makes a disk larger, whether it is attached or not, and whether its VM is on or off. The caller must have read the disk, because
+// vCenter may refuse a capacity that the disk has already. Extend names the disk and not a VM's device, so it needs no changeVersion: even if
+// the call reaches vCenter late, the disk gets the capacity that was asked for.
 func (d *FirstClass) Extend(ctx context.Context, at Ref, capacityMB int64) error {
 	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.ExtendDisk_Task(ctx, s.Vim, &types.ExtendDisk_Task{This: manager, Id: at.id(), Datastore: at.datastore(), NewCapacityInMB: capacityMB})
@@ -184,7 +184,8 @@ func (d *FirstClass) Extend(ctx context.Context, at Ref, capacityMB int64) error
 	return refused(extending, err)
 }
 
-// Delete deletes a disk and its contents. vCenter refuses that while a VM has it. The caller has read, right before, whose it is.
+// Delete deletes a disk and its contents. vCenter refuses to delete a disk that a VM has. The caller must have read the disk's owner right
+// before.
 func (d *FirstClass) Delete(ctx context.Context, at Ref) error {
 	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.DeleteVStorageObject_Task(ctx, s.Vim, &types.DeleteVStorageObject_Task{This: manager, Id: at.id(), Datastore: at.datastore()})
@@ -207,7 +208,7 @@ func (d *FirstClass) call(ctx context.Context, f func(context.Context, *session.
 	})
 }
 
-// task starts a task of that manager and awaits it.
+// task starts a task of vCenter's manager of first-class disks, and awaits it.
 func (d *FirstClass) task(ctx context.Context, start func(context.Context, *session.Session, types.ManagedObjectReference) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
 	return d.calls.Task(ctx, func(ctx context.Context, s *session.Session) (types.ManagedObjectReference, error) {
 		manager, err := manager(s)

@@ -60,7 +60,7 @@ func TestTheNameOfADiskIsReadAsPeopleWriteIt(t *testing.T) {
 func TestOnlyAnOwnerInFullIsOne(t *testing.T) {
 	t.Parallel()
 	if got, is := disks.ParseOwner(data.String()); !is || got != data {
-		t.Errorf("%v, %t", got, is)
+		t.Errorf("%q is parsed as %v, %t, want %v, true", data, got, is, data)
 	}
 	for _, text := range []string{"", "9a3c", "9a3c/0", "9a3c//data", "9a3c/x/data", "9a3c/-1/data", "9a3c/01/data", "/0/data", "9a3c/0/", "9a3c/0/data/x"} {
 		if o, is := disks.ParseOwner(text); is {
@@ -237,7 +237,7 @@ func TestADiskThatStorageVMotionMovedOutlivesItsVM(t *testing.T) {
 		r.Must(r.Destroy("web-0"))
 		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || !strings.HasPrefix(f.Disks[0].File, "[LocalDS_0] web-0/") {
-			t.Fatalf("%+v", f)
+			t.Fatalf("found %+v, want one disk, in the directory of web-0", f)
 		}
 		r.Must(r.attach("web-1", f.Disks[0]))
 	})
@@ -289,10 +289,10 @@ func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
 		r.Behave(func(b *vcsim.Behavior) { b.RefuseOnlineExtend = false })
 		r.Must(r.Extend(t.Context(), made.Ref, 3072))
 		if _, devices := r.vm("web-0"); disks.Attached(devices, made.ID).CapacityInBytes != 3<<30 {
-			t.Errorf("%+v", disks.Attached(devices, made.ID))
+			t.Errorf("the device is %+v, want 3 GiB", disks.Attached(devices, made.ID))
 		}
 		if got, err := r.Retrieve(t.Context(), made.Ref); err != nil || got.CapacityMB != 3072 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("the disk is %+v, the error %v, want 3072 MB", got, err)
 		}
 		if err := r.Extend(t.Context(), made.Ref, 1024); err == nil {
 			t.Error("it became smaller")
@@ -336,14 +336,14 @@ func TestADiskThatMovesIsNotTakenForGone(t *testing.T) {
 		refused(t, err, vcfault.ReasonDiskMissing)
 		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || f.Disks[0].Datastore != r.here[1] || !f.Complete() {
-			t.Fatalf("%+v", f)
+			t.Fatalf("found %+v, want one disk, on %s, and a complete answer", f, r.here[1])
 		}
 		r.Must(r.attach("web-0", f.Disks[0]))
 		r.Must(r.MoveFirstClassDisk(made.ID, first, 0))
 		_, devices := r.vm("web-0")
 		r.Must(r.MoveDisk("web-0", disks.Attached(devices, made.ID).Key, second))
 		if at := r.real(made.ID); at.Datastore != second || !strings.HasPrefix(at.File, "[LocalDS_1] ") || len(at.VMs) != 1 {
-			t.Errorf("%+v", at)
+			t.Errorf("the disk is %+v, want it on %s and in one VM", at, second)
 		}
 	})
 }
@@ -353,7 +353,7 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 		made := r.made()
 		r.Must(r.attach("web-0", made))
 		if ids, complete := r.found(); len(ids) != 1 || !complete {
-			t.Errorf("%v, %t", ids, complete)
+			t.Errorf("found %v, complete: %t, want one disk, true", ids, complete)
 		}
 		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Lost = true }))
 		if ids, complete := r.found(); len(ids) > 0 || complete {
@@ -361,7 +361,7 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 		}
 		another := disks.NewFirstClass(r)
 		if f := another.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data }); !f.Complete() || len(f.Skipped) != 1 || f.Skipped[made.ID] == nil {
-			t.Errorf("one that nobody has seen: %+v", f)
+			t.Errorf("a process that never read the disk found %+v, want a complete answer that skips the disk", f)
 		}
 		if err := r.Destroy("web-0"); !vcfault.Has[*types.NotFound](err) {
 			t.Error(err)
@@ -382,7 +382,7 @@ func TestAStrangersDiskThatCannotBeReadHidesNoOther(t *testing.T) {
 		r.Must(r.EditFirstClassDisk(volume.ID, func(d *vcsim.DiskState) { d.Broken = new(types.InvalidArgument) }))
 		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || !f.Complete() || f.Skipped[volume.ID] == nil {
-			t.Errorf("%+v", f)
+			t.Errorf("found %+v, want one disk, and a complete answer that skips the volume", f)
 		}
 		r.Must(r.EditFirstClassDisk(volume.ID, func(d *vcsim.DiskState) { d.Broken = nil }))
 		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Broken = new(types.InvalidArgument) }))
@@ -400,7 +400,7 @@ func TestAFullDatastoreTakesNoDisk(t *testing.T) {
 		refused(t, err, vcfault.ReasonDatastoreFull)
 		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDatastoreFull)
 		if ids, _ := r.found(); len(ids) != 1 {
-			t.Errorf("%v", ids)
+			t.Errorf("found %v, want one disk", ids)
 		}
 	})
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// fingerprintLength is how many hexadecimal digits of the hash are kept: enough to distinguish the few versions of one
+// fingerprintLength is the number of hexadecimal digits of the hash in a fingerprint: enough to distinguish the few versions of one
 // template.
 const fingerprintLength = 10
 
-// Fingerprint identifies a template's disks among those of other templates, and of other versions of it: by the template's instanceUuid, and by
-// the size, uuid and contentId of each. The contentId
-// changes when the disk is written to. config.changeVersion would not do: any edit of the template, or registering it again, changes
-// it, and would roll everybody's VMs.
+// Fingerprint identifies a template's disks among those of other templates, and of other versions of the same template. It is a hash of the
+// template's instanceUuid, and of the size, uuid and contentId of each disk. The contentId changes when the disk is written to.
+// config.changeVersion is not used: it changes with any edit of the template and when the template is registered again, and each change would
+// make all groups of the template replace their VMs.
 //
-// vCenter provides the uuid and the contentId only "if available" ([doc] VirtualDiskFlatVer2BackingInfo). Without one of them the
-// fingerprint is unknown, and empty: made from the rest, it would change whenever they come or go.
+// vCenter provides the uuid and the contentId only "if available" ([doc] VirtualDiskFlatVer2BackingInfo). Without one of them, Fingerprint
+// returns "", for unknown: a hash of the rest would change when vCenter begins or ceases to provide it.
 func Fingerprint(instanceUUID string, devices []types.BaseVirtualDevice) string {
 	disks, hash := In(devices), sha256.New()
 	slices.SortFunc(disks, func(a, b *types.VirtualDisk) int { return cmp.Compare(a.Key, b.Key) })

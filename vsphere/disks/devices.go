@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// VM is a VM as it was read: a reconfigure fails with ReasonConcurrentAccess if its configuration has changed since.
+// VM is a VM as it was read. A reconfigure fails with ReasonConcurrentAccess if the VM's configuration has changed since the read.
 type VM struct {
 	MoRef         string
 	ChangeVersion string
@@ -19,7 +19,7 @@ type VM struct {
 	Options []types.BaseOptionValue
 }
 
-// Place is where a disk goes in a VM.
+// Place is the controller and unit of a disk in a VM.
 type Place struct {
 	Controller int32 // the key of the controller's device
 	Unit       int32
@@ -29,12 +29,12 @@ func (p Place) String() string { return fmt.Sprintf("%d:%d", p.Controller, p.Uni
 
 // Attachment is a disk and its place.
 type Attachment struct {
-	Disk  Disk // read right before: the file is named by its path
+	Disk  Disk // read right before, because the reconfigure names the disk's file by its path
 	Place Place
 }
 
-// Attach attaches disks to a VM, all or none of them, in one guarded reconfigure. Success says what vCenter did, not what
-// it attached: read the VM's devices, and look for the ids (Attached).
+// Attach attaches disks to a VM, all or none of them, in one reconfigure guarded by the changeVersion. Success does not prove which disks
+// the VM has: read its devices, and look for the ids (Attached).
 func (d *FirstClass) Attach(ctx context.Context, vm VM, disks ...Attachment) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: vm.ChangeVersion}
 	var all []Disk
@@ -46,8 +46,8 @@ func (d *FirstClass) Attach(ctx context.Context, vm VM, disks ...Attachment) err
 	return refused(attaching, AttachRefused(err, vm.Hardware, all...))
 }
 
-// attachChange is the device change that attaches a disk: without a file operation, so that the file is used as it is. vCenter gives the
-// device another key.
+// attachChange is the device change that attaches a disk. It has no file operation, so that vCenter uses the file as it is. vCenter replaces
+// the device's key.
 func attachChange(a Attachment, key int32) *types.VirtualDeviceConfigSpec {
 	unit, id := a.Place.Unit, a.Disk.id()
 	return &types.VirtualDeviceConfigSpec{
@@ -65,8 +65,8 @@ func attachChange(a Attachment, key int32) *types.VirtualDeviceConfigSpec {
 	}
 }
 
-// Detach takes disks from a VM, all or none of them, and keeps them, in one guarded reconfigure. devices are the VM's, read with the
-// changeVersion. A disk that is not among them is left out; without any, only vm.Options are written.
+// Detach detaches disks from a VM, all or none of them, in one reconfigure guarded by the changeVersion, and keeps their files. devices are
+// the VM's, read with the changeVersion. Detach ignores disks that are not among them; if none is, it writes only vm.Options.
 func (d *FirstClass) Detach(ctx context.Context, vm VM, devices []types.BaseVirtualDevice, ids ...string) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: vm.ChangeVersion, ExtraConfig: vm.Options}
 	for _, id := range ids {
@@ -80,7 +80,7 @@ func (d *FirstClass) Detach(ctx context.Context, vm VM, devices []types.BaseVirt
 	return refused(detaching, d.reconfigure(ctx, vm, spec))
 }
 
-// DetachChange is the device change that takes a disk from a VM and keeps it: without a file operation.
+// DetachChange is the device change that detaches a disk from a VM. It has no file operation, so that vCenter keeps the file.
 func DetachChange(device *types.VirtualDisk) *types.VirtualDeviceConfigSpec {
 	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: device}
 }

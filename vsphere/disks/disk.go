@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// The keys of a disk's metadata. VcenterVStorageObjectManager shows them in ConfigInfo since vSphere 7.0 U2. An empty value would be a
-// tag of vCenter's ([doc] VslmCreateSpec.metadata), so a key that is not needed is left out.
+// The keys of a disk's metadata. VcenterVStorageObjectManager returns them in ConfigInfo since vSphere 7.0 U2. vCenter takes a key with an
+// empty value for a tag ([doc] VslmCreateSpec.metadata), so a key without a value is left out.
 const (
 	KeyOwner   = "codeconnect.vmworld.com.vmgroup.owner"
 	KeyCluster = "codeconnect.vmworld.com.vmgroup.cluster"
@@ -24,17 +24,17 @@ const (
 // bound is the value of KeyBound.
 const bound = "true"
 
-// Owner is whose a disk is: the disk of that name of one ordinal of a group. Its zero value is nobody.
+// Owner identifies a disk by its group, its ordinal, and its name in the spec. The zero value means no owner.
 type Owner struct {
 	UID     string // of the VmGroup
 	Ordinal int
 	Disk    string // its name in spec.disks
 }
 
-// String returns the owner as the metadata has it: "<uid>/<ordinal>/<disk>".
+// String returns the owner as it is in the metadata: "<uid>/<ordinal>/<disk>".
 func (o Owner) String() string { return fmt.Sprintf("%s/%d/%s", o.UID, o.Ordinal, o.Disk) }
 
-// ParseOwner is the inverse of String. It reports whether the text is an owner.
+// ParseOwner is the inverse of Owner.String. It reports whether the text is an owner.
 func ParseOwner(text string) (Owner, bool) {
 	part := strings.Split(text, "/")
 	if len(part) != 3 || part[0] == "" || part[2] == "" {
@@ -45,7 +45,7 @@ func ParseOwner(text string) (Owner, bool) {
 	return o, err == nil && ordinal >= 0 && o.String() == text
 }
 
-// Ref is where a disk is. The ID stays when the disk moves; the datastore does not.
+// Ref is a disk's ID and datastore. A disk that moves keeps its ID.
 type Ref struct {
 	ID        string // the FCD's, a UUID
 	Datastore string // the moRef
@@ -59,28 +59,28 @@ func datastoreRef(moRef string) types.ManagedObjectReference {
 	return types.ManagedObjectReference{Type: "Datastore", Value: moRef}
 }
 
-// Disk is what vCenter says of a first-class disk.
+// Disk is a first-class disk as vCenter returns it.
 type Disk struct {
 	Ref
 	Name       string // as people write it
-	File       string // "[datastore] directory/name.vmdk"; it changes when the disk moves
+	File       string // "[datastore] directory/name.vmdk"; another one after the disk was moved
 	CapacityMB int64
-	// Keep reports whether the disk stays when a VM is destroyed that it is attached to. vCenter's default is documented both ways
-	// (VslmCreateSpec: true; BaseConfigInfo: false), so an unset flag is false here, and Create sets it.
+	// Keep reports whether vCenter keeps the disk when a VM that it is attached to is destroyed. vCenter's default is documented both ways
+	// (VslmCreateSpec: true; BaseConfigInfo: false), so Keep of an unset flag is false, and Create sets the flag.
 	Keep bool
-	// Tracked reports whether changed block tracking is on for the disk, as backup software sets it: a VM without it does not get the disk
-	// (VMware KB 88193, vsphere-csi-driver#1416).
+	// Tracked reports whether changed block tracking is on for the disk, as backup software sets it. vCenter does not attach such a disk to a
+	// VM without changed block tracking (VMware KB 88193, vsphere-csi-driver#1416).
 	Tracked bool
 
 	// Owner is the zero value if the disk's metadata names none.
 	Owner Owner
-	// Cluster is the --cluster-id of the server that made it; empty if that had none.
+	// Cluster is the --cluster-id of the server that created the disk; empty if that server had none.
 	Cluster string
-	// Bound reports whether the disk was ever in a VM of its owner that ran: what is bound may contain data.
+	// Bound reports whether a guest may have used the disk (Bind). A disk that is bound may contain data.
 	Bound bool
 }
 
-// readDisk returns the disk that vCenter shows.
+// readDisk returns a disk from vCenter's answer.
 func readDisk(o types.VStorageObject, datastore string) Disk {
 	c := o.Config
 	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: naming.Unescape(c.Name), CapacityMB: c.CapacityInMB,

@@ -34,8 +34,8 @@ func Keys(source []types.BaseVirtualDevice) string {
 	return strings.Join(record, " ")
 }
 
-// Identify adds the disks' uuids to a record, while all disks are as the clone made them:
-// "2000=6000C29e-… 2001=6000C296-…".
+// Identify adds the disks' uuids to a record: "2000=6000C29e-… 2001=6000C296-…". It must be called before a disk is added to the clone, or
+// removed from it.
 func Identify(record string, devices []types.BaseVirtualDevice) string {
 	made := read(record)
 	var identified []string
@@ -55,14 +55,14 @@ func Identify(record string, devices []types.BaseVirtualDevice) string {
 	return strings.Join(identified, " ")
 }
 
-// Identified reports whether a record has uuids, or there is nothing to identify.
+// Identified reports whether a record has uuids or no disks.
 func Identified(record string) bool { return record == "" || strings.Contains(record, "=") }
 
 // Count is how many disks a record has.
 func Count(record string) int { return len(read(record)) }
 
-// NamedHome reports whether the directory of a VM's .vmx file is named after the VM, as on VMFS and NFS, so that the directory of a disk
-// that was moved says whose it is. On vSAN and vVols directories have ids for names.
+// NamedHome reports whether the directory of a VM's .vmx file has the VM's name, as on VMFS and NFS, so that the directory of a moved disk
+// shows to which VM the disk belongs. On vSAN and vVols, directories have ids as names.
 func NamedHome(vmx string) bool {
 	var file object.DatastorePath
 	if !file.FromString(vmx) {
@@ -73,7 +73,7 @@ func NamedHome(vmx string) bool {
 	return name != "" && strings.HasPrefix(path.Base(path.Dir(file.Path)), name)
 }
 
-// Lacking are the keys in a record of which a VM has no disk, or only a first-class one.
+// Lacking returns the keys in a record for which a VM has no disk, or only a first-class one.
 func Lacking(record string, devices []types.BaseVirtualDevice) (keys []int32) {
 	all := In(devices)
 	for key := range read(record) {
@@ -88,7 +88,7 @@ func Lacking(record string, devices []types.BaseVirtualDevice) (keys []int32) {
 // made are the disks that a clone made: their uuids, empty if unknown, by key.
 type made map[int32]string
 
-// read parses a record; nil for a text that is none.
+// read parses a record. It returns nil for a text that is not a record.
 func read(record string) made {
 	m := made{}
 	for _, entry := range strings.Fields(record) {
@@ -102,16 +102,16 @@ func read(record string) made {
 	return m
 }
 
-// Foreign are the disks that the VM's clone did not make: another VM's, one that an operator added, or a Kubernetes volume (those are
-// first-class disks, and have an id). vmx is the VM's .vmx file, and record what its stamp has of its disks.
+// Foreign returns the disks that the VM's clone did not make: another VM's, one that an operator added, or a Kubernetes volume (these are
+// first-class disks, and have an id). vmx is the VM's .vmx file, and record the disks in the VM's stamp.
 //
-// Neither a uuid nor a place alone says whose a disk is. A linked clone's disks have the uuids of its source's (govmomi#1682), and so have
-// those of its siblings; full clones of one time can share theirs (KB 2006865). Storage vMotion of a VM moves all that is attached to it into
-// its directory. In doubt a disk is foreign, and kept.
+// Neither a uuid nor a path alone shows to which VM a disk belongs. A linked clone's disks have the uuids of its source's (govmomi#1682), and so
+// have the disks of its siblings; full clones made at the same time can share theirs (KB 2006865). Storage vMotion of a VM moves all disks that
+// are attached to it into its directory. In doubt a disk is foreign, so that it is kept.
 //
 //	first-class                         foreign
-//	no record, or one without uuids,    own if its file is in the VM's directory. Kept by mistake is what a clone left on other
-//	and no disk has a key in it         datastores, because its template's disks are on several
+//	no record, or one without uuids,    own if its file is in the VM's directory. So disks that a clone has on other datastores, because its
+//	and no disk has a key in it         template's disks are on several, are kept by mistake
 //	its file isn't named after the VM   foreign
 //	its uuid is in the record           own, wherever it is; but if the VM has another disk of that uuid, only under the recorded key
 //	its key is in the record, and one   own in the VM's directory, and where Storage vMotion puts a single disk: in the directory of that
@@ -136,7 +136,7 @@ func Foreign(devices []types.BaseVirtualDevice, vmx, record string) []*types.Vir
 	})
 }
 
-// own reports whether a disk is the VM's own, by its file. alone says that no other disk of the VM has its uuid.
+// own reports whether a disk is the VM's own, by its file. alone reports whether no other disk of the VM has its uuid.
 func (m made) own(key int32, top link, home object.DatastorePath, alone bool) bool {
 	sameName := path.Dir(top.file.Path) == path.Dir(home.Path)
 	if len(m) == 0 {
@@ -165,13 +165,14 @@ var (
 	deltaName  = regexp.MustCompile(`-[0-9]{6}\.vmdk$`)
 )
 
-// UUID returns a disk's uuid, which the guest sees, too; empty if vCenter tells none.
+// UUID returns a disk's uuid, which the guest sees, too; empty if vCenter returns none.
 func UUID(disk *types.VirtualDisk) string {
 	uuid, _, _ := contentOf(disk.Backing)
 	return uuid
 }
 
-// First returns the first of the disks that a record has, by their keys; of all, without a record. It is nil if the VM does not have it.
+// First returns the VM's disk with the lowest key in a record or, without a record, the disk with the lowest key of all. It is nil if the VM
+// does not have that disk.
 func First(record string, devices []types.BaseVirtualDevice) *types.VirtualDisk {
 	all, m := In(devices), read(record)
 	slices.SortFunc(all, func(a, b *types.VirtualDisk) int { return cmp.Compare(a.Key, b.Key) })
@@ -187,7 +188,7 @@ func First(record string, devices []types.BaseVirtualDevice) *types.VirtualDisk 
 	return all[0]
 }
 
-// IsDelta reports whether a disk is a delta of another file: that of a snapshot, or of what it was cloned from.
+// IsDelta reports whether a disk is a delta of another file: of the file in a snapshot, or of the file that it was cloned from.
 func IsDelta(disk *types.VirtualDisk) bool { return len(chain(disk.Backing)) > 1 }
 
 // Encrypted reports whether a disk is encrypted.
@@ -209,7 +210,7 @@ func File(disk *types.VirtualDisk) string {
 	return ""
 }
 
-// Base returns the file of a disk that its snapshots' files are deltas of; its own file if it has none.
+// Base returns the file on which the files of a disk's snapshots are based; the disk's own file if it has no snapshots.
 func Base(disk *types.VirtualDisk) string {
 	links := chain(disk.Backing)
 	for _, l := range links {
@@ -226,8 +227,8 @@ type link struct {
 	uuid string
 }
 
-// chain returns the files of a disk: its own, and then those that it is a delta of. vCenter shows the same uuid for all of them, since
-// the guest sees it; also for the files of a linked clone's source (govmomi#1682).
+// chain returns the files of a disk: its own, and then those of which it is a delta. vCenter returns the same uuid for all of them, because
+// the guest sees it, also for the files of a linked clone's source (govmomi#1682).
 func chain(backing types.BaseVirtualDeviceBackingInfo) (links []link) {
 	for len(links) < maxChain {
 		info, is := backing.(types.BaseVirtualDeviceFileBackingInfo)
@@ -249,7 +250,7 @@ func chain(backing types.BaseVirtualDeviceBackingInfo) (links []link) {
 // maxChain bounds the files of a disk; vSphere allows 32 snapshots in a chain.
 const maxChain = 256
 
-// parent returns a backing's uuid, and what it is a delta of; nil if it is none.
+// parent returns a backing's uuid, and the backing of which it is a delta; nil if it is not a delta.
 func parent(backing types.BaseVirtualDeviceBackingInfo) (uuid string, of types.BaseVirtualDeviceBackingInfo) {
 	switch b := backing.(type) {
 	case *types.VirtualDiskFlatVer2BackingInfo:

@@ -88,7 +88,8 @@ func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing
 	}
 }
 
-// Storage vMotion of a VM moves a disk from elsewhere, too, and names its file after the VM; so is one named that an operator adds.
+// Storage vMotion of a VM also moves disks that its clone did not make, and names their files after the VM. A disk that an operator adds has
+// such a file, too.
 func TestADiskThatCameLaterIsForeignInTheVMsDirectoryToo(t *testing.T) {
 	for _, record := range []string{"2000", "2000=mine"} {
 		for uuid, file := range map[string]string{"theirs": "[ds] web-0/web-0_1.vmdk", "mine": "[ds2] web-0/web-0.vmdk"} {
@@ -119,7 +120,7 @@ func TestADiskOfASiblingIsForeignThoughItHasTheUUIDOfTheOwn(t *testing.T) {
 	}
 }
 
-// The message of a disk that a snapshot holds names a linked clone's own disk, and not the template's.
+// For a disk that a snapshot holds, the message must name a linked clone's own disk, and not the template's.
 func TestTheBaseOfADiskIsWhatItsSnapshotsAreDeltasOf(t *testing.T) {
 	linked := disk(2000, "u", "[ds] web-0/web-0_1-000002.vmdk", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk", "[ds] ubuntu/ubuntu.vmdk")
 	if got := Base(linked); got != "[ds] web-0/web-0_1.vmdk" {

@@ -1,23 +1,23 @@
-// Package disks has the disks of VMs: which of them are a VM's own, what the spec gives to members, and the persistent ones, which outlive
-// their VMs; and it fingerprints a template's disks, to notice another version of them.
+// Package disks handles the disks of VMs: it finds out which disks are a VM's own, adds the disks of the spec to members, and manages
+// persistent disks, which outlive their VMs. It also makes fingerprints of a template's disks, by which the server notices another version.
 //
-// Of a VM's own disks (disks.go) it promises that a first-class disk is never one, and that a VM without a record, one of an older server or
-// one that was adopted, is judged by the directories of its disks alone. In doubt a disk is from elsewhere, and so kept: better a disk too
-// many than one too few, and the log names it.
+// For a VM's own disks (disks.go) it promises that a first-class disk is never one, and that for a VM without a record, which an older server
+// cloned or which was adopted, only the directories of its disks count. In doubt, a disk is foreign: it is kept, and the log names it, because
+// a disk too many can be deleted later, and a deleted disk can't be restored.
 //
-// A persistent disk is a first-class disk (FCD, VStorageObject), which itself says whose it is, in its metadata. FirstClass makes the calls:
-// each is one call or one task of vCenter, and tries nothing again. Errors are *vcfault.Error, with the reasons in faults.go. Persistent finds,
+// A persistent disk is a first-class disk (FCD, VStorageObject) whose metadata names its owner. FirstClass makes the calls: each method
+// is one call or one task of vCenter, without a retry. Errors are *vcfault.Error, with the reasons in faults.go. Persistent finds,
 // makes, checks and deletes the disks of an ordinal (persistent.go).
 //
-// Three things must stay true. Not found is not gone: Storage DRS moves attached disks, and vCenter's catalogue can lag, so only an operator
-// decides that a disk is gone. Unknown is not empty: Find says when it could not read all that it was asked about. And what takes a disk
-// to a VM, or from it, is a reconfigure guarded by the VM's changeVersion: AttachDisk_Task and DetachDisk_Task take none, so one that
-// reaches vCenter late would attach a disk to a VM that is another member's by then. (VMware's own sample attaches first-class disks by
+// Three invariants hold. Not found is not gone: Storage DRS moves attached disks, and vCenter's catalogue can lag, so only an operator
+// decides that a disk is gone. Unknown is not empty: Find reports the datastores that it could not read. And a disk is attached and detached
+// only by a reconfigure that is guarded by the VM's changeVersion: AttachDisk_Task and DetachDisk_Task have no such guard, so a call
+// that reaches vCenter late could attach a disk to a VM that should no longer have it. (VMware's own sample attaches first-class disks by
 // ReconfigVM_Task: attach_fcd_to_vm.py in vmware/pyvmomi-community-samples.)
 //
-// The methods are those of VcenterVStorageObjectManager. The catalogue of /vslm (VslmListVStorageObjectForSpec), which is asked by
-// metadata, is not used: it can lag behind the datastores (VslmDatastoreSyncStatus), so an answer without a disk would prove
-// nothing, and each disk in it would have to be read again.
+// The methods are those of VcenterVStorageObjectManager. The catalogue of /vslm (VslmListVStorageObjectForSpec), which can be searched by
+// metadata, is not used: it can lag behind the datastores (VslmDatastoreSyncStatus), so an answer without a disk would not prove that the
+// disk doesn't exist, and each disk in an answer would have to be read again.
 //
-// Locks: owners.mu is taken last.
+// Locks: owners.mu is taken after all other locks.
 package disks

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// step is what was tried: the same fault means something else for each.
+// step is the operation that failed. The meaning of a fault depends on it.
 type step int
 
 const (
@@ -25,10 +25,10 @@ const (
 	deleting
 )
 
-// rule is what a fault means to a step. The first that fits counts; any other fault is what package vcfault says.
+// rule gives a fault of a step its reason and message. The first rule that matches applies. Faults without a rule have those of package vcfault.
 type rule struct {
 	is     func(error) bool
-	steps  []step // nil: each
+	steps  []step // nil for all steps
 	reason string
 	words  string
 }
@@ -48,7 +48,7 @@ var rules = []rule{
 	{vcfault.Has[types.BaseDeviceNotSupported], nil, vcfault.ReasonTemplateUnfit,
 		"The VM's virtual hardware does not take the disk: use a template with a newer hardware version, or another controller."},
 	{vcfault.Has[*types.InvalidDeviceSpec], []step{attaching}, vcfault.ReasonTemplateUnfit,
-		"The VM has no place for the disk where it is to be: something else is there."},
+		"The unit of the VM's controller that the disk needs is in use by another device."},
 	{vcfault.Has[*types.NotFound], nil, vcfault.ReasonDiskMissing, missing},
 	{vcfault.Has[*types.FileNotFound], nil, vcfault.ReasonDiskMissing, missing},
 	{func(err error) bool { return vcfault.MissingObject(err).Type == "Datastore" }, nil, vcfault.ReasonDiskMissing, "The disk's datastore is no longer in vCenter."},
@@ -66,20 +66,20 @@ var rules = []rule{
 		"The disk's datastore cannot be used from the VM's host: connect the host to the datastore, or place the group's members where it is."},
 }
 
-const missing = "vCenter does not find the disk where it was: it may have been moved, its catalog may be behind, or somebody deleted it. The server does not recreate it by itself."
+const missing = "vCenter does not find the disk where it was: the disk may have been moved or deleted, or vCenter's catalog may be behind. The server does not recreate it by itself."
 
-// locked reports whether another VM has a disk open. ESXi says so in the messages of a GenericVmConfigFault (vmware/vic#5713:
-// "msg.fileio.lock", "Failed to lock the file").
+// locked reports whether a step failed because another VM has a disk open. ESXi reports that in the messages of a GenericVmConfigFault
+// (vmware/vic#5713: "msg.fileio.lock", "Failed to lock the file").
 func locked(err error) bool {
 	return vcfault.Has[*types.FileLocked](err) || vcfault.Says(err, "msg.fileio.lock")
 }
 
-// invalidState reports whether the object's state is the reason, and none that is known better.
+// invalidState reports whether an error is InvalidState, without a more specific fault.
 func invalidState(err error) bool {
 	return vcfault.Classify("", err).Reason == vcfault.ReasonInvalidState && vcfault.Has[types.BaseInvalidState](err)
 }
 
-// refused says what a failure means to a step.
+// refused returns the error of a step with the reason and message of the rule that matches, or of package vcfault.
 func refused(at step, err error) error {
 	if e := known(at, err); e != nil || err == nil {
 		return e
@@ -87,7 +87,7 @@ func refused(at step, err error) error {
 	return vcfault.Classify("", err)
 }
 
-// known says what a failure means to a step; nil if no rule does.
+// known returns the error of a step with the reason and message of the rule that matches; nil if none does.
 func known(at step, err error) error {
 	if err == nil {
 		return nil
@@ -102,12 +102,12 @@ func known(at step, err error) error {
 	return nil
 }
 
-// oldestHardware is the first virtual hardware version that volumes of Kubernetes, which are first-class disks, are supported on. Older ones were
-// a cause of InvalidState, too (vsphere-csi-driver#1416).
+// oldestHardware is the oldest virtual hardware version for which VMware supports Kubernetes volumes, which are first-class disks. Older
+// versions were another cause of InvalidState (vsphere-csi-driver#1416).
 const oldestHardware = 15
 
-// AttachRefused says what a failure means of a reconfigure that attaches these first-class disks to a VM of that virtual hardware ("vmx-19";
-// empty if unknown), and changes other things, too. One that says nothing of disks stays as it is.
+// AttachRefused returns the reason and message for the error of a reconfigure that attaches these first-class disks, among other changes, to a
+// VM with that hardware version ("vmx-19"; empty if unknown). It returns an error that is not about disks unchanged.
 func AttachRefused(err error, hardware string, disks ...Disk) error {
 	if err == nil || !invalidState(err) {
 		return cmp.Or(known(attaching, err), err)
@@ -127,7 +127,8 @@ func AttachRefused(err error, hardware string, disks ...Disk) error {
 	return e
 }
 
-// TrackingRefused says what a failure means to turn changed block tracking on for a VM that is to have a disk with it.
+// TrackingRefused returns the reason and message for a failure to turn on changed block tracking for a VM, which it needs for a disk that has
+// changed block tracking.
 func TrackingRefused(vm string, err error) error {
 	if err == nil || !(invalidState(err) || vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInvalidArgument](err)) {
 		return err
@@ -137,8 +138,8 @@ func TrackingRefused(vm string, err error) error {
 	return e
 }
 
-// PowerOnRefused says what a refusal of a power-on means for a VM with first-class disks: another VM that has one of its disks open
-// keeps it from being powered on, and so does a disk that is not there. Other failures stay as they are.
+// PowerOnRefused returns the reason and message for the failed power-on of a VM with first-class disks: a disk is missing, or another VM has
+// one open. It returns other errors unchanged.
 func PowerOnRefused(err error) error {
 	if locked(err) || vcfault.Has[*types.FileNotFound](err) {
 		return refused(attaching, err)
@@ -156,7 +157,7 @@ func manager(s *session.Session) (types.ManagedObjectReference, error) {
 	return *manager, nil
 }
 
-// older reports whether a version, such as "7.0.2.0", is older than the other.
+// older reports whether a version, such as "7.0.2.0", is older than another.
 func older(version string, than ...int) bool {
 	for i, part := range strings.Split(version, ".") {
 		n, err := strconv.Atoi(part)

@@ -12,27 +12,27 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// Found is what Find found.
+// Found is the result of Find.
 type Found struct {
 	Disks []Disk
-	// Unread says, by moRef, which datastores could not be listed or read to the end, and why. If there are any, a disk that was not
-	// found may be there.
+	// Unread has an error for each datastore, by moRef, that could not be listed, or of which a disk could not be read. A disk that was not
+	// found may be on one of them.
 	Unread map[string]error
-	// Skipped are disks that a datastore lists and that vCenter then does not show, by id, and why: they move, somebody deleted their files, and
-	// the list keeps them (govmomi#3659), or a disk is broken (ansible-collections/community.vmware#1988). Those that this process has
-	// seen to be of a wanted owner make their datastore Unread. Of the others nobody here knows whose they are, and each volume of Kubernetes is one: only
-	// a caller that knows an id has to care.
+	// Skipped has an error for each disk, by id, that a datastore lists but that vCenter does not return: the disk is being moved, its files
+	// were deleted and the list still has it (govmomi#3659), or it is broken (ansible-collections/community.vmware#1988). If this process has
+	// read that such a disk has a wanted owner, the disk's datastore is in Unread, too. The owner of the others is unknown; most are Kubernetes
+	// volumes. Only a caller that looks for a certain id needs Skipped.
 	Skipped map[string]error
 }
 
 // Complete reports whether all datastores were read to the end.
 func (f Found) Complete() bool { return len(f.Unread) == 0 }
 
-// Find returns the disks on those datastores (by moRef) whose owner is wanted. vCenter shows a new disk late, so one that
-// was created a moment ago may not be among them, even if the answer is complete.
+// Find returns the disks on those datastores (by moRef) whose owner is wanted. vCenter lists a new disk late, so a disk that
+// was created a moment ago may be absent even from a complete result.
 //
-// It lists the disks of each datastore, and reads each: there may be thousands of others, such as Kubernetes volumes, so it remembers for
-// an hour whose each was. It makes at most findersMost calls at once.
+// Find lists the disks of each datastore, and reads each of them. Thousands may be other disks, such as Kubernetes volumes, so it remembers
+// their owners for rememberFor. It makes at most findersMost calls at once.
 func (d *FirstClass) Find(ctx context.Context, datastores []string, wanted func(Owner) bool) Found {
 	found := Found{Unread: map[string]error{}, Skipped: map[string]error{}}
 	for _, datastore := range datastores {
@@ -46,7 +46,7 @@ func (d *FirstClass) Find(ctx context.Context, datastores []string, wanted func(
 	return found
 }
 
-// findersMost is how many disks of one datastore are read at once.
+// findersMost is how many disks of one datastore Find reads at once.
 const findersMost = 8
 
 func (d *FirstClass) list(ctx context.Context, datastore string) (ids []types.ID, err error) {
@@ -84,7 +84,7 @@ func (d *FirstClass) readAll(ctx context.Context, datastore string, ids []types.
 			if wanted(a.disk.Owner) {
 				found.Disks = append(found.Disks, a.disk)
 			}
-		case session.IsFatal(a.err): // not about this disk
+		case session.IsFatal(a.err): // the error is of the session, not of this disk
 			found.Unread[datastore] = a.err
 		default:
 			found.Skipped[at.ID] = a.err
@@ -96,13 +96,13 @@ func (d *FirstClass) readAll(ctx context.Context, datastore string, ids []types.
 }
 
 const (
-	// rememberFor is how long a disk of somebody else is not read again: an operator may change its metadata by hand.
+	// rememberFor is the time after which a disk of another owner is read again, because an operator can change its metadata by hand.
 	rememberFor = time.Hour
-	// rememberMost is how many disks are remembered before those that were not read for that long are forgotten.
+	// rememberMost is the number of remembered disks from which on those that were not read for rememberFor are forgotten.
 	rememberMost = 20_000
 )
 
-// owners remembers whose disks were, by id.
+// owners remembers the owners of disks, by the disk's id.
 type owners struct {
 	mu     sync.Mutex
 	owners map[string]entry
@@ -113,7 +113,7 @@ type entry struct {
 	at    time.Time
 }
 
-// note records whose a disk is.
+// note remembers a disk's owner.
 func (b *owners) note(id string, o Owner) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (b *owners) note(id string, o Owner) {
 	b.owners[id] = entry{o, time.Now()}
 }
 
-// owner returns whose a disk was when it was last read.
+// owner returns the owner that a disk had when it was last read.
 func (b *owners) owner(id string) (o Owner, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *owners) owner(id string) (o Owner, known bool) {
 	return e.owner, known
 }
 
-// among returns those disks that may be of a wanted owner.
+// among returns the disks that may have a wanted owner.
 func (b *owners) among(ids []types.ID, wanted func(Owner) bool) (may []types.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,6 @@
-// This file has the disks that the spec gives to members: where a VM has room for them, how they are made and grow, and
-// how they are found again. A new one has a free unit of a SCSI controller, which its record in the stamp names until vCenter's uuid
-// of it is known; from then on it is known by that.
+// This file is about the disks that the spec adds to members: it finds units for them on a VM's controllers, makes the device changes that
+// create and extend them, and finds them again. Until vCenter's uuid of a new disk is known, the disk's record in the stamp names its SCSI
+// controller and unit; from then on, the uuid.
 //
 // It makes no calls, keeps no state and has no locks.
 
@@ -22,29 +22,30 @@ import (
 // EnableUUID is the extraConfig entry by which a guest sees the uuids of its SCSI disks, and so has /dev/disk/by-id/wwn-0x….
 var EnableUUID = types.OptionValue{Key: "disk.EnableUUID", Value: "TRUE"}
 
-// Addition is a disk that is to be made.
+// Addition is a disk to add to a VM.
 type Addition struct {
 	Disk *v1alpha1.Disk
-	// Datastore is the name of the datastore that it is on; empty for that of the VM.
+	// Datastore is the name of the disk's datastore; empty for that of the VM.
 	Datastore string
-	// Profile is its storage policy; nil for none. Compatible are the datastores that it can be on, by moRef, where the policy leaves a choice.
+	// Profile is the disk's storage policy; nil for none. Compatible are the moRefs of the datastores that the policy allows, if the server is
+	// to choose one.
 	Profile    []types.BaseVirtualMachineProfileSpec
 	Compatible map[string]bool
-	// Encrypts is the policy's id if it encrypts.
+	// Encrypts is the policy's id if the policy encrypts; otherwise empty.
 	Encrypts string
-	// Made is a persistent disk, which is there already.
+	// Made is a persistent disk that exists already; zero for a disk that vCenter is to create.
 	Made Disk
 }
 
 const (
-	// units are those of a SCSI controller; reserved is the controller's own, unless it says another.
+	// units is the number of units of a SCSI controller, and reserved the unit of the controller itself, unless the device names another.
 	units, reserved = 16, 7
-	// nextKey is the first of the keys that stand for new disks until vCenter gives them their own; they count down.
+	// nextKey is the first of the temporary keys of new disks, which count down. vCenter replaces them.
 	nextKey = -2000
 )
 
-// Add returns the changes that give a VM with these devices the disks, and the records of them. whose is the VM or the template, for
-// the message that says that it has no room.
+// Add returns the device changes that add disks to a VM with these devices, and the disks' records. whose names the VM or the template, for the
+// message of a fault if its controllers have too few free units.
 func Add(devices []types.BaseVirtualDevice, wanted []Addition, whose string) (changes []types.BaseVirtualDeviceConfigSpec, records []plan.MemberDisk, err error) {
 	free := freeUnits(devices)
 	if len(free) < len(wanted) {
@@ -65,8 +66,9 @@ func Add(devices []types.BaseVirtualDevice, wanted []Addition, whose string) (ch
 	return changes, records, nil
 }
 
-// device is the new disk. Its file is in the VM's directory on the datastore: vCenter names it ([doc] VirtualDeviceFileBackingInfo:
-// "[datastore]" alone, or nothing for that of the VM). Both capacities are set, as vCenter takes either.
+// device is the device of a new disk. vCenter puts its file into the VM's directory on the datastore, and chooses the file's name ([doc]
+// VirtualDeviceFileBackingInfo: "[datastore]" alone, or nothing for the VM's datastore). Both capacities are set, because vCenter accepts
+// either.
 func (w *Addition) device(key int32, at Place) *types.VirtualDisk {
 	backing := &types.VirtualDiskFlatVer2BackingInfo{DiskMode: string(types.VirtualDiskModePersistent)}
 	if w.Datastore != "" {
@@ -84,7 +86,7 @@ func size(disk *types.VirtualDisk, gib int32) {
 	disk.CapacityInKB, disk.CapacityInBytes = int64(gib)<<20, int64(gib)<<30
 }
 
-// freeUnits returns the free units of the SCSI controllers, those of the first controller first.
+// freeUnits returns the free units of the SCSI controllers, in the order of the controllers.
 func freeUnits(devices []types.BaseVirtualDevice) (free []Place) {
 	taken := map[Place]bool{}
 	var controllers []*types.VirtualSCSIController
@@ -107,7 +109,7 @@ func freeUnits(devices []types.BaseVirtualDevice) (free []Place) {
 	return free
 }
 
-// Grow returns the change that lets a disk grow to a size; nil if it has that.
+// Grow returns the device change that extends a disk to a size in GiB; nil if the disk has that size or more.
 func Grow(disk *types.VirtualDisk, gib int32) types.BaseVirtualDeviceConfigSpec {
 	if capacity(disk) >= int64(gib)<<30 {
 		return nil
@@ -122,7 +124,7 @@ func capacity(disk *types.VirtualDisk) int64 {
 	return cmp.Or(disk.CapacityInBytes, disk.CapacityInKB<<10)
 }
 
-// Smaller returns an error if a template's disk is larger than members are to have it.
+// Smaller returns an error if a template's disk is larger than the size of members' disks, gib.
 func Smaller(disk *types.VirtualDisk, gib int32, template string) error {
 	if capacity(disk) <= int64(gib)<<30 {
 		return nil
@@ -149,13 +151,13 @@ func Find(devices []types.BaseVirtualDevice, record *plan.MemberDisk) *types.Vir
 	return all[i]
 }
 
-// Recognize enters the uuids of the disks, and reports them missing that the VM does not have.
+// Recognize adds the uuids of disks to their records. It returns an error if the VM lacks a disk whose uuid is not known yet.
 func Recognize(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm string) ([]plan.MemberDisk, error) {
 	records = slices.Clone(records)
 	for i := range records {
 		r := &records[i]
 		if r.Parted != "" {
-			if Find(devices, r) != nil { // somebody attached it again
+			if Find(devices, r) != nil { // an operator attached it again
 				r.Parted = ""
 			}
 			continue
@@ -172,13 +174,13 @@ func Recognize(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm 
 	return records, nil
 }
 
-// Missing says that a VM no longer has a disk that the spec gave it.
+// Missing returns the fault for a VM that no longer has a disk of the spec.
 func Missing(disk, vm string) error {
 	return vcfault.ForOperator(vcfault.ReasonDiskMissing, "%s no longer has its disk %s: attach it again, or name the member in spec.replace.", vm, disk)
 }
 
-// Own adds the disks of the records to the stamp's record of those that the clone made, so that they are destroyed with the VM
-// wherever they are.
+// Own adds the disks of the records to the stamp's record of the disks that the clone made, so that vCenter destroys them with the VM,
+// wherever their files are.
 func Own(made string, records []plan.MemberDisk, devices []types.BaseVirtualDevice) string {
 	entries := strings.Fields(made)
 	for i := range records {
@@ -216,8 +218,8 @@ func Paths(records []plan.MemberDisk) map[string]string {
 	return paths
 }
 
-// Growing returns the records of a VM's disks with their sizes in the spec, the changes that let them grow, and the disks that the VM
-// lacks. made is the stamp's record of the disks that the clone made.
+// Growing returns the records of a VM's disks with their sizes in the spec, the device changes that extend the disks, and the disks that the
+// VM lacks. made is the stamp's record of the disks that the clone made.
 func Growing(records []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice, made, vm string) (grown []plan.MemberDisk, changes []types.BaseVirtualDeviceConfigSpec, missing []v1alpha1.Disk, err error) {
 	grown = slices.DeleteFunc(slices.Clone(records), func(r plan.MemberDisk) bool { return r.Parted != "" })
 	record := func(name string) *plan.MemberDisk {
@@ -258,7 +260,7 @@ func Growing(records []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []ty
 	return grown, changes, missing, err
 }
 
-// Refusal distinguishes a VM that cannot have its disks changed like that from other failures.
+// Refusal returns ReasonDiskExtendRefused if vCenter refused to change the VM's disks, and other errors unchanged.
 func Refusal(vm string, err error) error {
 	if err == nil {
 		return nil

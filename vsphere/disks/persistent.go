@@ -1,13 +1,12 @@
 // This file finds, makes, checks and deletes the persistent disks of an ordinal.
 //
-// It promises that a disk is only handed out for a VM of its owner, and only while no other VM has it; that one that was in use is
-// never made again: a recorded disk that is not found is missing, and so is an unread datastore's; and that only a disk of that owner
-// that no VM has is deleted. It keeps no state of its own and has no locks.
+// It promises that it returns a disk only for a VM of the disk's owner, and only while no other VM has it; that it never replaces a disk
+// that was in use by a new one: if a recorded disk is not found, or a datastore could not be read, it returns an error; and that it deletes
+// only disks of the given owner that no VM has. It keeps no state of its own and has no locks.
 
 package disks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,58 +22,61 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Persistent are the persistent disks of members.
+// Persistent finds, makes, checks and deletes the persistent disks of members.
 type Persistent struct {
 	*FirstClass
 	log zerolog.Logger
 }
 
-// NewPersistent returns the disks that are reached by those calls.
+// NewPersistent returns a Persistent that makes its calls through calls.
 func NewPersistent(calls Caller, log zerolog.Logger) *Persistent {
 	return &Persistent{NewFirstClass(calls), log}
 }
 
-// By returns the same disks, reached by the calls of one step.
+// By returns a Persistent that makes its calls through those of one step.
 func (p *Persistent) By(calls Caller) *Persistent {
 	return &Persistent{&FirstClass{calls, p.owners}, p.log}
 }
 
-// Wanted is a disk that a VM is to have.
+// Wanted describes a disk that a VM needs.
 type Wanted struct {
 	Owner Owner
 	// Cluster is the --cluster-id of the server; empty for none.
 	Cluster string
-	// Former is who had it before a group was deleted and made again; zero for nobody. FormerLives: VMs still have that group's stamp.
+	// Former is the disk's owner in a deleted group of the same name, from the annotation take-disks-of; zero without it. FormerLives reports
+	// whether VMs still have that group's stamp.
 	Former      Owner
 	FormerLives bool
-	// Name is for people, and that of a former owner's disk, too.
+	// Name is the disk's name, for people; a former owner's disk has it, too.
 	Name       string
 	CapacityMB int64
-	// Provisioning is as Spec has it; Profile is the storage policy, Datastore the moRef of where a new one is made.
+	// Provisioning and Profile are as in Spec; Datastore is the moRef of the datastore for a new disk.
 	Provisioning, Datastore string
 	Profile                 []types.BaseVirtualMachineProfileSpec
 	// Known are the disks that the owner had before; one of them must be found.
 	Known []Ref
-	// Parted are those that the server began to delete. One that still exists is the owner's, although vCenter may not list it yet.
+	// Parted are the disks that the server began to delete. If one still exists, it is used, although vCenter may not list it yet.
 	Parted []Ref
-	// Datastores are the moRefs of all datastores, where a disk that there is may have been moved to. Near are those among them that the VM's hosts reach:
-	// a first disk is made although others are out of reach. Home are those that it can be made on.
-	Datastores, Near, Home []string
-	// VM, by all its ids, may have it already.
+	// Datastores are the moRefs of all datastores: an existing disk may have been moved to any of them. Near are those that the VM's hosts
+	// reach: an ordinal's first disk is made even if the others can't be read. Suitable are those on which a new disk can be made.
+	Datastores, Near, Suitable []string
+	// VM is the VM that needs the disk. It may have the disk already.
 	VM Holder
 }
 
 // Holder is a VM by all the ids that vCenter can name it by.
 type Holder struct {
 	MoRef, InstanceUUID, UUID string
-	// On: its guest may write to a disk as soon as it is attached.
+	// On reports whether the VM is powered on: its guest may write to a disk as soon as it is attached.
 	On bool
 }
 
-// Obtain returns the owner's disk, large enough and in no other VM. If the owner never had one, it takes the former owner's, or makes one where no
-// former owner was named: its data is wanted, and no empty disk. Each step can be repeated:
-// what was made and not bound before a crash is found by its owner. Two replicas of the server can make a disk at once, and only one of
-// them attaches its own; so that the other's is known to be empty, a disk is bound only once it is attached (Bind), unless the VM runs.
+// Obtain returns the owner's disk, large enough and in no other VM. If the owner never had a disk, Obtain takes the former owner's or, without a
+// former owner, makes a new one. It doesn't make one if a former owner was named, because the user then wants the data of that disk.
+//
+// Each step is idempotent: a disk that was made before a crash is found by its owner. Two replicas of the server can each make a disk at once,
+// but only one attaches its own. So that the other disk is known to be empty, a disk is bound only after it was attached (Bind), unless the VM
+// runs.
 func (d *Persistent) Obtain(ctx context.Context, w Wanted) (Disk, error) {
 	disk, err := d.find(ctx, w)
 	if err != nil {
@@ -111,7 +113,7 @@ type Owned struct {
 	Ref
 }
 
-// Bind records in the metadata of disks that they may contain data: what is bound is never passed over for another disk.
+// Bind records in the metadata of disks that they may contain data: the server never uses another disk in place of one that is bound.
 func (d *Persistent) Bind(ctx context.Context, all ...Owned) error {
 	for _, at := range all {
 		disk, err := d.Retrieve(ctx, at.Ref)
@@ -128,7 +130,7 @@ func (d *Persistent) Bind(ctx context.Context, all ...Owned) error {
 	return nil
 }
 
-// grow makes a disk larger if it is smaller than that, and reports whether it did.
+// grow extends a disk that is smaller than capacityMB, and reports whether it did.
 func (d *Persistent) grow(ctx context.Context, at Ref, capacityMB int64) (grew bool, err error) {
 	disk, err := d.Retrieve(ctx, at)
 	if err != nil || disk.CapacityMB >= capacityMB {
@@ -138,10 +140,10 @@ func (d *Persistent) grow(ctx context.Context, at Ref, capacityMB int64) (grew b
 	return err == nil, err
 }
 
-// Provisioning is that of the spec in vCenter's words.
+// Provisioning has vCenter's name for each provisioning of the spec. A missing one means the default.
 var Provisioning = map[v1alpha1.Provisioning]string{v1alpha1.ProvisioningThick: "lazyZeroedThick", v1alpha1.ProvisioningEagerZeroed: "eagerZeroedThick"}
 
-// Where returns where a member's disk is: Storage DRS moves disks that are attached.
+// Where returns the reference of a member's disk with its present datastore: Storage DRS moves attached disks.
 func Where(d plan.MemberDisk, devices []types.BaseVirtualDevice) Ref {
 	at := Ref{ID: d.ID, Datastore: d.Datastore}
 	if device := Attached(devices, d.ID); device != nil {
@@ -152,7 +154,8 @@ func Where(d plan.MemberDisk, devices []types.BaseVirtualDevice) Ref {
 	return at
 }
 
-// GrowAll lets a member's persistent disks grow, and reports whether one did. Its VM has another changeVersion then.
+// GrowAll extends a member's persistent disks to their sizes in the spec, and reports whether it extended one. That changes the VM's
+// changeVersion.
 func (d *Persistent) GrowAll(ctx context.Context, given []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice) (grew bool, err error) {
 	for _, has := range given {
 		i := slices.IndexFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == has.Name })
@@ -168,7 +171,7 @@ func (d *Persistent) GrowAll(ctx context.Context, given []plan.MemberDisk, spec 
 	return grew, nil
 }
 
-// Free returns an error if another VM than this one has one of the disks.
+// Free returns an error if another VM than vm has one of the disks.
 func (d *Persistent) Free(ctx context.Context, vm Holder, disks ...Ref) error {
 	uses, err := d.Uses(ctx, disks...)
 	if err != nil {
@@ -184,7 +187,7 @@ func (d *Persistent) Free(ctx context.Context, vm Holder, disks ...Ref) error {
 	return nil
 }
 
-// find returns the owner's disk; one without an id if the owner never had one.
+// find returns the owner's disk. If the owner never had one, the disk that it returns has no id.
 func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	for i, at := range slices.Concat(w.Known, w.Parted) {
 		switch disk, err := d.Retrieve(ctx, at); {
@@ -194,14 +197,14 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 			return disk, err
 		}
 	}
-	// Of a disk that there is, any datastore may have it, and none is made while one cannot be read. An ordinal that never had one, and is to have
-	// nobody's, gets a new one if those are read that it can be made on.
+	// An existing disk may be on any datastore, so no new disk is made while a datastore cannot be read. For an ordinal that never had a disk and
+	// has no former owner, the datastores on which a new disk can be made are enough.
 	first := len(w.Known) == 0 && w.Former == Owner{}
 	search := w.Datastores
 	if first {
 		search = w.Near
 	}
-	// Both are looked for at once: a disk that another replica has just given away is remembered as the former owner's.
+	// Both owners are looked for at once: this process may still remember the former owner of a disk that another replica has just given to w.Owner.
 	found := d.Find(ctx, search, func(o Owner) bool { return o == w.Owner || w.Former != Owner{} && o == w.Former })
 	slices.SortFunc(found.Disks, func(a, b Disk) int { return strings.Compare(a.ID, b.ID) })
 	var own, bound, former []Disk
@@ -224,7 +227,7 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	}
 	switch {
 	case len(bound) > 1:
-		return Disk{}, vcfault.ForOperator(vcfault.ReasonDuplicateDisk, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
+		return Disk{}, vcfault.ForOperator(vcfault.ReasonDuplicateDisk, "The metadata of two disks says that they are %s (%s and %s), and both have data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
 	case len(bound) == 1:
 		return bound[0], nil
 	case unread != nil:
@@ -241,11 +244,12 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	return Disk{}, nil
 }
 
-// unread returns why a disk that was not found may nevertheless be there; nil if it is not. For a first disk, only where it can be made counts.
+// unread returns the error of a datastore on which a disk that was not found may be; nil if there is none. For an ordinal's first disk, only the
+// datastores on which it can be made count.
 func (w *Wanted) unread(found *Found, first bool) error {
 	var all []error
 	for _, at := range slices.Sorted(maps.Keys(found.Unread)) {
-		if !first || slices.Contains(w.Home, at) {
+		if !first || slices.Contains(w.Suitable, at) {
 			all = append(all, found.Unread[at])
 		}
 	}
@@ -257,9 +261,10 @@ func (w *Wanted) unread(found *Found, first bool) error {
 	return errors.Join(all...)
 }
 
-// inherited returns those of the former owner's disks that the owner can take. That group must be gone: of another cluster's nobody here knows.
+// inherited returns those of the former owner's disks that the owner can take. The former group must be gone, and of this cluster: the server
+// can't find out whether another cluster's group is gone.
 func (w *Wanted) inherited(former []Disk) ([]Disk, error) {
-	group, why := w.Former.UID, "no disk of that name is found that says that it was that group's"
+	group, why := w.Former.UID, "no disk of that name is found whose metadata names that group"
 	fit := slices.DeleteFunc(slices.Clone(former), func(x Disk) bool {
 		switch {
 		case x.Cluster != w.Cluster:
@@ -280,15 +285,19 @@ func (w *Wanted) inherited(former []Disk) ([]Disk, error) {
 	return fit, nil
 }
 
-// owned returns an error if a disk is another's.
+// owned returns an error if a disk's metadata has another owner.
 func (d *Persistent) owned(disk Disk, owner Owner) error {
 	if disk.Owner == owner {
 		return nil
 	}
-	return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The disk %s says that it belongs to %s now, and not to %s: correct its metadata.", disk.ID, cmp.Or(disk.Owner.String(), "nobody"), owner)
+	named := "no owner"
+	if disk.Owner != (Owner{}) {
+		named = "the owner " + disk.Owner.String()
+	}
+	return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The metadata of the disk %s names %s, and not %s: correct it.", disk.ID, named, owner)
 }
 
-// Delete deletes a disk of that group that no VM has. One that is gone is no error.
+// Delete deletes a disk whose owner is accepted by owner and that no VM has. It is no error if the disk is gone.
 func (d *Persistent) Delete(ctx context.Context, owner func(Owner) bool, at Ref) error {
 	disk, err := d.Retrieve(ctx, at)
 	switch {
@@ -297,7 +306,7 @@ func (d *Persistent) Delete(ctx context.Context, owner func(Owner) bool, at Ref)
 	case err != nil:
 		return err
 	case !owner(disk.Owner):
-		return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
+		return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The metadata of the disk %s names the owner %s now, so it was not deleted: correct it.", disk.ID, disk.Owner)
 	}
 	if err = d.Free(ctx, Holder{}, at); err != nil {
 		return err

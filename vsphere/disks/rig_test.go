@@ -94,13 +94,13 @@ func (r *rig) vm(name string) (vm disks.VM, devices []types.BaseVirtualDevice) {
 	return vm, devices
 }
 
-// place is the second unit of a VM's SCSI controller.
+// place returns the second unit of a VM's SCSI controller.
 func (r *rig) place(devices []types.BaseVirtualDevice) disks.Place {
 	i := slices.IndexFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(types.BaseVirtualSCSIController); return is })
 	return disks.Place{Controller: devices[i].GetVirtualDevice().Key, Unit: 1}
 }
 
-// attach attaches a disk as it is now.
+// attach attaches a disk, after it has read the disk again.
 func (r *rig) attach(name string, d disks.Disk) error {
 	r.T.Helper()
 	vm, devices := r.vm(name)
@@ -123,7 +123,7 @@ func (r *rig) found() (ids []string, complete bool) {
 	return ids, f.Complete()
 }
 
-// real is what the disk is in vCenter; the zero value if it is gone.
+// real returns the disk as the embedded vCenter has it; the zero value if it is gone.
 func (r *rig) real(id string) vcsim.FirstClassDisk {
 	for _, d := range r.FirstClassDisks() {
 		if d.ID == id {
@@ -133,7 +133,7 @@ func (r *rig) real(id string) vcsim.FirstClassDisk {
 	return vcsim.FirstClassDisk{}
 }
 
-// refused expects a reason, for an operator to act on.
+// refused requires an error with this reason that asks an operator to act.
 func refused(t testing.TB, err error, reason string) {
 	t.Helper()
 	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.NeedsOperator {
@@ -141,7 +141,7 @@ func refused(t testing.TB, err error, reason string) {
 	}
 }
 
-// isReason expects a reason.
+// isReason requires an error with this reason.
 func isReason(t testing.TB, err error, reason string) {
 	t.Helper()
 	if e := vctest.AsError(err); e == nil || e.Reason != reason {

@@ -14,11 +14,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// computerNameMost is the most characters of a Windows computer name ([doc] CustomizationUserData.computerName: "restricted
-// to 15 characters": a longer one would be cut, and members would share theirs).
+// computerNameMost is the maximum length of a Windows computer name in characters ([doc] CustomizationUserData.computerName: "restricted
+// to 15 characters"). A longer name would be cut, and members would have the same name.
 const computerNameMost = 15
 
-// ReadCustomization reads a specification; its passwords are encrypted, and only vCenter can decrypt them.
+// ReadCustomization reads a guest customization specification by its name. Its passwords are encrypted, and only vCenter can decrypt them.
 func ReadCustomization(ctx context.Context, s *session.Session, name string) (*types.CustomizationSpec, error) {
 	manager := *s.Vim.ServiceContent.CustomizationSpecManager
 	res, err := methods.GetCustomizationSpec(ctx, s.Vim, &types.GetCustomizationSpec{This: manager, Name: name})
@@ -42,7 +42,7 @@ func ReadCustomization(ctx context.Context, s *session.Session, name string) (*t
 	return nil, vcfault.ForOperator(vcfault.ReasonCustomizationSpecNotFound, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, vcfault.Listing(names))
 }
 
-// Identify gives the guest the member's name, whatever the specification says of names.
+// Identify returns the identity of a specification with the member's name as the guest's, in place of the specification's own name.
 func Identify(spec, member string, identity types.BaseCustomizationIdentitySettings) (types.BaseCustomizationIdentitySettings, error) {
 	fixed := &types.CustomizationFixedName{Name: member}
 	switch id := identity.(type) {
@@ -61,7 +61,8 @@ func Identify(spec, member string, identity types.BaseCustomizationIdentitySetti
 	return nil, vcfault.ForOperator(vcfault.ReasonCustomizationSpecUnfit, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
 }
 
-// MapAdapters gives each adapter the addresses of spec.networks.
+// MapAdapters replaces the adapter settings of a specification by those of spec.networks, one for each adapter. It also replaces the global name
+// servers and search domains, if spec.networks has any.
 func MapAdapters(spec *types.CustomizationSpec, d *plan.Details) {
 	networks := d.Spec.Networks
 	spec.NicSettingMap = nil
@@ -89,14 +90,14 @@ func once(all []string) (some []string) {
 	return some
 }
 
-// ipSettings returns the settings of one adapter. Before 9.1 vCenter cannot describe an adapter without IPv4: one that only has an
-// IPv6 address uses DHCP, too.
+// ipSettings returns the settings of one adapter. Before 9.1, a specification cannot describe an adapter without IPv4, so an adapter that
+// only has an IPv6 address also uses DHCP.
 func ipSettings(n *v1alpha1.Network, static plan.StaticAddresses) types.CustomizationIPSettings {
 	s := types.CustomizationIPSettings{Ip: &types.CustomizationDhcpIpGenerator{}, DnsServerList: n.Nameservers}
 	if len(n.SearchDomains) > 0 {
 		s.DnsDomain = n.SearchDomains[0]
 	}
-	if n.IPv4 != nil && len(static.IPv4) > 0 { // Validate allows no second one
+	if n.IPv4 != nil && len(static.IPv4) > 0 { // Validate refuses a second address
 		s.Ip = &types.CustomizationFixedIp{IpAddress: static.IPv4[0]}
 		s.SubnetMask = net.IP(net.CIDRMask(int(n.IPv4.PrefixLength), 32)).String()
 		if n.IPv4.Gateway != "" {

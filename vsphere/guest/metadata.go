@@ -12,24 +12,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// The extraConfig keys in which cloud-init's DataSourceVMware finds a guest's data ([doc] cloud-init, "VMware"); each has
-// a second key with ".encoding". A clone inherits the template's ([doc] VirtualMachineCloneSpec.config), which the values set here
-// replace. These are as secret as user data, and never printed.
+// The extraConfig keys in which cloud-init's DataSourceVMware finds a guest's data ([doc] cloud-init, "VMware"). Each has
+// a second key with ".encoding". A clone inherits the template's values ([doc] VirtualMachineCloneSpec.config) unless it sets its own. The values
+// are as secret as user data, and never printed.
 const (
 	MetadataKey = "guestinfo.metadata"
 	UserDataKey = "guestinfo.userdata"
 	// IgnitionKey is where Ignition (Flatcar, Fedora CoreOS) finds its config ([doc] Ignition, "Supported Platforms", vmware), before it
-	// looks at an OVF environment.
+	// reads an OVF environment.
 	IgnitionKey = "guestinfo.ignition.config.data"
 	// OwnMetadataKey is for scripts; cloud-init does not read it.
 	OwnMetadataKey = "guestinfo.vmgroup.metadata"
 )
 
-// metadata is what a member learns about itself, as JSON, which cloud-init tries before YAML. In user data with
-// "## template: jinja" the keys are {{ ds.meta_data.ordinal }} and so on ('_' stands for '-'). All keys are always present,
-// because an unknown one is an error in jinja.
+// metadata describes a member to its guest. It is encoded as JSON, which cloud-init tries before YAML. User data with
+// "## template: jinja" can use the keys as {{ ds.meta_data.ordinal }} and so on, with '_' in place of '-'. All keys but disks and network are
+// always present, because a missing key is an error in jinja.
 type metadata struct {
-	// InstanceID is the VM's instanceUuid: cloud-init does its first-boot work again when it changes.
+	// InstanceID is the VM's instanceUuid. cloud-init repeats its first-boot work when the id changes.
 	InstanceID    string `json:"instance-id"`
 	LocalHostname string `json:"local-hostname"`
 	Hostname      string `json:"hostname"`
@@ -57,9 +57,9 @@ type ethernetConfig struct {
 	AcceptRA  *bool    `json:"accept-ra,omitempty"`
 	Optional  bool     `json:"optional,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	// Gateway4 and Gateway6 are the only form of a default route that all renderers of all versions read. They are deprecated, but
-	// of routes to 0.0.0.0/0 and ::/0, cloud-init 22.4 makes ::/64 for IPv6 (canonical/cloud-init#4600), and up to 25.1 on ifupdown
-	// calls route, which Debian does not install. test/judges asks each version.
+	// Gateway4 and Gateway6 are the only form of a default route that all renderers of all versions read. They are deprecated. But instead of
+	// the route ::/0, cloud-init 22.4 makes ::/64 (canonical/cloud-init#4600), and for the route 0.0.0.0/0 on ifupdown, cloud-init up to 25.1
+	// calls the command route, which Debian does not install. test/judges runs each version.
 	Gateway4    string       `json:"gateway4,omitempty"`
 	Gateway6    string       `json:"gateway6,omitempty"`
 	Nameservers *nameservers `json:"nameservers,omitempty"`
@@ -70,8 +70,8 @@ type nameservers struct {
 	Search    []string `json:"search,omitempty"`
 }
 
-// Metadata returns the extraConfig entries, at that key, with a member's identity and, given the MAC addresses of its adapters, one for
-// each of spec.networks, its network configuration; and the device files of its disks, by name.
+// Metadata returns the extraConfig entries at key with a member's identity, the device files of its disks, by name, and, if macs are given,
+// its network configuration. macs are the MAC addresses of its adapters, one for each of spec.networks.
 func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string, disks map[string]string) ([]types.BaseOptionValue, error) {
 	m := metadata{
 		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
@@ -100,8 +100,8 @@ func Encoded(key string, text plan.Sensitive) []types.BaseOptionValue {
 	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}, &types.OptionValue{Key: key + ".encoding", Value: encoding}}
 }
 
-// Unset removes an extraConfig entry that the template may have, and its encoding, from the clone ([doc] extraConfig: an
-// empty value removes a key).
+// Unset returns the entries that remove an extraConfig entry and its encoding from a clone, which would inherit them from its template
+// ([doc] extraConfig: an empty value removes a key).
 func Unset(key string) []types.BaseOptionValue {
 	return []types.BaseOptionValue{&types.OptionValue{Key: key, Value: ""}, &types.OptionValue{Key: key + ".encoding", Value: ""}}
 }
@@ -110,7 +110,7 @@ func Unset(key string) []types.BaseOptionValue {
 // differently; set-name would rename them.
 func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	if a.Details() == nil || a.Details().Spec == nil || len(macs) != len(a.Details().Spec.Networks) {
-		return nil, vcfault.ForOperator(vcfault.ReasonInternal, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
+		return nil, vcfault.ForOperator(vcfault.ReasonInternal, "%s has %d MAC addresses, which is not the number of its networks.", a.VM, len(macs))
 	}
 	c := &networkConfig{Version: 2, Ethernets: map[string]ethernetConfig{}}
 	for i, mac := range macs {
@@ -118,7 +118,7 @@ func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 		e := ethernetConfig{DHCP4: n.WantsDHCP()}
 		e.Match.MAC = strings.ToLower(mac) // as the guest's kernel writes it
 		static := addressesAt(a.Details(), i)
-		if !n.WantsAddress() { // nor one that a router announces; and the boot does not wait for one (systemd-networkd-wait-online)
+		if !n.WantsAddress() { // not even an address that a router announces; the boot must not wait for one (systemd-networkd-wait-online)
 			e.AcceptRA, e.Optional = new(false), true
 		}
 		e.Gateway4 = e.add(n.IPv4, static.IPv4)

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// CustomizationOf returns the progress of a guest's customization. vCenter has it since 7.0.2 ([doc] GuestInfo.customizationInfo); the
-// task that cloned the VM tells nothing of it.
+// CustomizationOf returns the progress of a guest's customization. vCenter reports it since 7.0.2 ([doc] GuestInfo.customizationInfo); the
+// task that cloned the VM does not show it.
 func CustomizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
 	switch types.GuestInfoCustomizationStatus(info.CustomizationStatus) {
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// docker0 and similar interfaces have the same address on every machine: no client must be led to it.
+// docker0 and similar interfaces have the same address on every machine, so no endpoint may have it.
 func TestAnAddressWithoutAnAdapterIsNotTheMembers(t *testing.T) {
 	t.Parallel()
 	nics := []vim.GuestNicInfo{
@@ -75,14 +75,15 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 		}
 	}
 	if got := AddressesOf("127.0.0.1", []vim.GuestNicInfo{{IpAddress: []string{"169.254.1.1", "224.0.0.1", "0.0.0.0", "::", "ff02::1", "fe80::1", "::1", "10.0.0.7"}}}); !slices.Equal(got, []string{"10.0.0.7"}) {
-		t.Errorf("%v", got)
+		t.Errorf("the usable addresses are %v, want 10.0.0.7 alone", got)
 	}
 	if got := AddressesOf("", nil); got != nil {
 		t.Errorf("of nothing: %v", got)
 	}
 }
 
-// A virtual IP is another guest's soon, a temporary address is nobody's tomorrow, and what has a state that says so is not used at all.
+// Another guest can take a virtual IP at any time, and a guest drops a temporary address after a day: both come last. An address whose state
+// says that the guest does not use it is left out.
 func TestAVirtualOrTemporaryAddressComesLastAndAnUnusedOneNotAtAll(t *testing.T) {
 	t.Parallel()
 	type address = vim.NetIpConfigInfoIpAddress
@@ -130,7 +131,7 @@ func TestAStaticAddressThatAGuestDoesNotReportIsNotTaken(t *testing.T) {
 	}
 }
 
-// Guests can report anything as their addresses: what is left of them are addresses that Kubernetes accepts, each once.
+// Guests can report any text as an address: firstAddresses must return only addresses that Kubernetes accepts, each once.
 func FuzzGuestAddresses(f *testing.F) {
 	for _, text := range []string{"10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", "127.0.0.1", "224.0.0.1", "x", "", "2001:db8::7"} {
 		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))
@@ -144,7 +145,7 @@ func FuzzGuestAddresses(f *testing.F) {
 		}
 		for i, text := range all {
 			if usable[i].String() != text || slices.Contains(all[:i], text) {
-				t.Fatalf("%q", all)
+				t.Fatalf("%q has a text that is no address in its usual form, or one twice", all)
 			}
 		}
 	})

@@ -24,7 +24,7 @@ func ParseAdoptRule(s string) (AdoptRule, error) {
 	namespace, folder, is := strings.Cut(s, "=")
 	r := AdoptRule{Namespace: namespace, Folder: folder}
 	if !is {
-		return AdoptRule{}, fmt.Errorf("%q is not a rule: write it as namespace=/DC0/vm/folder", s)
+		return AdoptRule{}, fmt.Errorf("%q is not a rule: write namespace=/DC0/vm/folder", s)
 	}
 	if err := r.validate(); err != nil {
 		return AdoptRule{}, err
@@ -72,7 +72,7 @@ type adoptFolder struct {
 	path      []string
 }
 
-// newAdoptFolders returns what rules allow.
+// newAdoptFolders returns the folders of rules.
 func newAdoptFolders(rules []AdoptRule) (all adoptFolders) {
 	for _, r := range rules {
 		all = append(all, adoptFolder{r.Namespace, r.path()})

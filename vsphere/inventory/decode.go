@@ -14,10 +14,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// hidden is Machine.Unreachable of a VM that exists but that our user can't see any more.
+// hidden is Machine.Unreachable of a VM that exists but that the server's account no longer sees.
 const hidden = "hidden"
 
-// hide marks VMs that were read but are not in the answer as hidden: the answer says neither that they exist nor that they
+// hide adds the VMs that a read asked for and vCenter's answer left out, as hidden: the answer says neither that they exist nor that they
 // are gone.
 func (r *Reading) hide(refs []types.ManagedObjectReference) {
 	answered := make(map[string]bool, len(r.Machines))
@@ -94,7 +94,7 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 	return c
 }
 
-// decodeRules leaves out all rules but ours.
+// decodeRules decodes the rules that a server made for a group, and leaves out all others.
 func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
 	for _, info := range rules {
 		if info == nil { // of a type that govmomi doesn't know
@@ -119,7 +119,7 @@ func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
 	return ours
 }
 
-// decodeGroups leaves out all DRS groups but ours.
+// decodeGroups decodes the DRS VM groups that a server made for a group, and leaves out all others.
 func decodeGroups(groups []types.BaseClusterGroupInfo) (ours []VMGroup) {
 	for _, info := range groups {
 		if g, is := info.(*types.ClusterVmGroup); is && stamp.RuleOwner(g.Name) != "" {
@@ -154,7 +154,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
 	var state, primary string
 	var nics []types.GuestNicInfo
-	for _, p := range o.PropSet { // properties that vCenter leaves unset are not among them, and so unknown
+	for _, p := range o.PropSet { // a property that vCenter leaves unset is not in PropSet, so its field stays unknown
 		switch v := p.Val.(type) {
 		case string:
 			if p.Name == "guest.ipAddress" {

@@ -22,14 +22,14 @@ func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 		prop("runtime.connectionState", vim.VirtualMachineConnectionStateConnected)), nil)
 	want := plan.VM{MoRef: "vm-1", Name: "web-0", Reachable: true}
 	if !m.Readable || !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("the VM is %+v, want it readable, and all properties but its name and connection state unknown", m)
 	}
 	denied := answered(prop("config.instanceUuid", "id"))
 	for _, path := range []string{"runtime.bootTime", "guest.toolsRunningStatus", "config.hotPlugMemoryLimit", "config.cpuHotAddEnabled"} {
 		denied.MissingSet = append(denied.MissingSet, vim.MissingProperty{Path: path, Fault: vim.LocalizedMethodFault{Fault: &vim.NoPermission{}}})
 	}
 	if m := decodeMachine(denied, nil); !m.Readable || !m.Reachable {
-		t.Errorf("%+v", m)
+		t.Errorf("the VM is %+v, want it readable and reachable", m)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestTypesThatGovmomiDoesNotKnowAreLeftOut(t *testing.T) {
 	cluster.Obj.Type = "ClusterComputeResource"
 	c := decodeCluster(cluster)
 	if len(c.Rules) != 1 || c.Rules[0].Key != 1 || len(c.HostGroups) != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("the cluster is %+v, want the group's rule and one host group", c)
 	}
 	question := vim.VirtualMachineQuestionInfo{Text: "why?", Choice: vim.ChoiceOption{ChoiceInfo: []vim.BaseElementDescription{nil, &vim.ElementDescription{Key: "yes"}}}}
 	if text := questionText(&question); text != "why? (choices: yes)" {
@@ -65,7 +65,7 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", CPU: 4, MemoryMB: 2048, CPUHotAdd: true, MemoryHotAdd: true,
 			MaxHotMemoryMB: 65536, Boot: boot.UTC(), Tools: true}
 		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template || !m.NamedHome || m.NumDisks != 2 {
-			t.Errorf("%+v", m)
+			t.Errorf("the VM is %+v, want %+v, with 2 cores per socket, 2 disks, and files named after it", m, want)
 		}
 	}
 	for _, status := range []string{"guestToolsNotRunning", "guestToolsExecutingScripts", ""} {

@@ -87,7 +87,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 	m := template("vm-t", "ubuntu", "vm")
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "" || got.MoRef != "vm-t" {
-		t.Errorf("%+v", got)
+		t.Errorf("the template is %+v, want vm-t without a fingerprint", got)
 	}
 	m.Contents = "aa"
 	s.notified = nil
@@ -111,7 +111,7 @@ func TestATemplateWithAStampHasAFingerprintToo(t *testing.T) {
 	m.Contents = "bb"
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "bb" {
-		t.Errorf("%+v", got)
+		t.Errorf("the template is %+v, want the fingerprint bb", got)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
 			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.Unmanaged.Value}, Readable: true}}}
 		if err := readTemplates(t.Context(), s, &reading); err != nil || reading.Machines[0].Contents != "" || reading.Machines[1].Contents == "" || reading.Machines[2].Contents != "" {
-			t.Errorf("%v, %+v", err, reading.Machines)
+			t.Errorf("the error is %v, and the machines are %+v, want a fingerprint of the second one alone", err, reading.Machines)
 		}
 		w.DropSessions()
 		if err := readTemplates(t.Context(), s, &reading); err == nil {
@@ -139,12 +139,13 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 			return readTemplates(ctx, s, &reading)
 		}))
 		if reading.Machines[1].Contents != "" {
-			t.Errorf("%+v", reading.Machines)
+			t.Errorf("the machines are %+v, want no fingerprint after the read failed", reading.Machines)
 		}
 	})
 }
 
-// A clone of that moment would be stamped without a fingerprint, and never be rolled for a later version of its template.
+// A clone made from such a reading would have no fingerprint in its stamp, and the server would never roll it for a new version of its
+// template.
 func TestACancelledReadLeavesNoTemplateWithoutItsFingerprint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestACancelledReadLeavesNoTemplateWithoutItsFingerprint(t *testing.T) {
 	})
 }
 
-// clientOf is a client of a vCenter, which logs out when the test ends.
+// clientOf returns a client of a vCenter. The client logs out when the test ends.
 func clientOf(t testing.TB, w *vctest.World) *session.Client {
 	t.Helper()
 	c, err := session.New(session.Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop(),

@@ -15,7 +15,7 @@ func (n *Inventory) OwnFolder() *GroupFolder {
 	return n.folders.own
 }
 
-// ForgetRoot declares that the root folder does not exist: the one that was set is a folder on the path to it.
+// ForgetRoot declares that the root folder does not exist: SetSettings was given its closest existing ancestor.
 func (n *Inventory) ForgetRoot() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 // good is the stamp of a member of web.
 const good = `{"v":1,"cluster":"prod","namespace":"shop","name":"web","uid":"uid-web","generation":3,"ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"instanceUuid":"id","vcenter":"dbed"}`
 
-// Whatever text is in the stamp's key: a VM is a group's if and only if the text is a stamp of that group, of our version,
-// and of this very VM. All others are unmanaged.
+// A VM is a group's member if and only if the text at the stamp's key is a stamp of that group, of this server's version, and of this VM. With
+// any other text, the VM is unmanaged.
 func FuzzOnlyAStampMakesAMember(f *testing.F) {
 	for _, text := range []string{good, `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
 		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
@@ -34,7 +34,7 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 			t.Fatalf("a member: %v; the stamp: %v, %v (%+v)", is, owned, err, found)
 		}
 		if owned && (state.VMs[0].MoRef != "vm-7" || state.VMs[0].Ordinal < 0 || state.VMs[0].Ordinal != found.Ordinal) {
-			t.Fatalf("%+v", state.VMs[0])
+			t.Fatalf("the member is %+v, want vm-7 with the ordinal %d", state.VMs[0], found.Ordinal)
 		}
 		if err != nil && !errors.Is(err, stamp.ErrInvalid) && !errors.Is(err, stamp.ErrVersion) {
 			t.Fatal(err)
@@ -42,8 +42,7 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 	})
 }
 
-// vCenter's answers as they come off the wire are decoded and published without a panic, and no VM without a stamp of the
-// group is a member.
+// Any answer of vCenter must be decoded and published without a panic, and no VM without a stamp of the group may become a member.
 func FuzzInventoryAnswer(f *testing.F) {
 	const head = `<RetrieveResult xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema">`
 	for _, objects := range []string{

@@ -1,6 +1,6 @@
 package inventory
 
-// goneMax bounds how many VMs are remembered as gone. A forgotten one is read again when a group asks for it.
+// goneMax bounds how many VMs are remembered as gone. A VM that was forgotten is read again when a group asks for it.
 const goneMax = 4096
 
 // goneSet remembers the last moRefs that answered ManagedObjectNotFound (vCenter reuses a moRef only after a restore).
@@ -12,7 +12,7 @@ type goneSet struct {
 
 func (g *goneSet) has(ref string) bool { return g.refs[ref] }
 
-// add returns the one that is forgotten instead, if any.
+// add remembers a moRef. If the set is full, add forgets the oldest moRef and returns it.
 func (g *goneSet) add(ref string) (forgotten string) {
 	if g.refs[ref] {
 		return ""
@@ -32,5 +32,5 @@ func (g *goneSet) add(ref string) (forgotten string) {
 	return forgotten
 }
 
-// drop forgets a VM that exists after all, as after a restore of vCenter's database.
+// drop forgets a VM that exists again, for example after a restore of vCenter's database.
 func (g *goneSet) drop(ref string) { delete(g.refs, ref) }

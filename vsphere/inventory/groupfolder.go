@@ -27,29 +27,30 @@ type folders struct {
 	objects  *objects
 	requests *requests
 	settings *Settings
-	own      *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
+	own      *GroupFolder // of the settings, or of the last settings that could be looked up; nil before the first
 }
 
-// GroupFolder is where in this vCenter the folders of a placement are, as of its lookup. It is immutable.
+// GroupFolder is the place in this vCenter where groups with a placement have their folders, when it was looked up. It is immutable.
 type GroupFolder struct {
 	placement plan.Home
-	// datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
+	// datacenter is the moRef of the datacenter in which templates are looked for, name its name, for people, and VMFolder the moRef of its VM
+	// folder.
 	datacenter, name, VMFolder string
-	// Root is the moRef of the folder that contains <namespace>/<group>; empty while there is none. path are the names that
-	// lead from vmFolder to it.
+	// Root is the moRef of the folder that contains <namespace>/<group>; empty while there is none. Path are the names that lead from VMFolder
+	// to it.
 	Root string
 	Path []string
-	// reserved is the namespace whose groups can't be here, because their folders would contain the server's own.
+	// reserved is the namespace whose groups can't have this placement, because their folders would contain the server's own folder.
 	reserved string
 	fault    *plan.Fault
 }
 
-// sameAs compares the results of two lookups, except for the root: a new root's content is reported by itself.
+// sameAs compares the results of two lookups without Root, because the stream reports the content of a new root folder anyway.
 func (f *GroupFolder) sameAs(same *GroupFolder) bool {
 	return f.datacenter == same.datacenter && f.name == same.name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
 }
 
-// refusal returns why a group can't have its folder there; nil if it can.
+// refusal returns why a group can't have its folder at f; nil if it can.
 func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
 		return forbidden(f.placement.Folder)
@@ -68,8 +69,8 @@ type requester struct {
 	placement plan.Home
 }
 
-// placementOf returns where a group has its folder: as a VM's stamp says, if one differs from what is asked
-// for. The lock of a name is in one folder: it must not split.
+// placementOf returns the placement of a group's folder. If the stamp of a VM has another placement than the group asks for, the stamp's
+// counts: names are the lock of the ordinals only as long as all VMs of a group are in one folder.
 func (g *group) placementOf(asked plan.Home) plan.Home {
 	if g == nil || len(g.vms) == 0 {
 		return asked
@@ -86,7 +87,8 @@ func (g *group) placementOf(asked plan.Home) plan.Home {
 	return asked
 }
 
-// placementsOf lists the placements that stamps name; nil if all name that of the server's settings, as nearly all do.
+// placementsOf lists the placements in the stamps of VMs. It returns nil if all stamps have the placement of the server's settings, as nearly
+// all do.
 func placementsOf(vms []plan.VM) []string {
 	if !slices.ContainsFunc(vms, func(vm plan.VM) bool { return vm.Home != "" }) {
 		return nil
@@ -114,8 +116,7 @@ func (fs *folders) groupFolder(placement plan.Home) *GroupFolder {
 	return f
 }
 
-// keepPlacement makes groupFolder answer for a placement that a group asks for without another lookup, until a place changes. The caller
-// holds mu.
+// keepPlacement keeps the result of a lookup for groupFolder, until a place changes. The caller holds mu.
 func (fs *folders) keepPlacement(f *GroupFolder) {
 	fs.requests.mu.Lock()
 	defer fs.requests.mu.Unlock()
@@ -124,8 +125,8 @@ func (fs *folders) keepPlacement(f *GroupFolder) {
 	}
 }
 
-// lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even
-// if it was renamed since, or another one has its name now; old can be nil. The caller holds mu.
+// lookUp finds a placement among the known places. old is the result of the last lookup, or nil: its datacenter is used again, even if it was
+// renamed since, or another one has its name now. The caller holds mu.
 func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement}
 	if placement.Datacenter == "" {
@@ -155,11 +156,11 @@ func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	return f
 }
 
-// pathOf returns the names that lead from a datacenter's VM folder to the folder that contains <namespace>/<group>: those of the settings, or
-// those of spec.placement.folder and then v1alpha1.GroupsFolder, which spec.placement.folder can't contain. So no group's folder is in
-// another's, whose members' names it could take: if one such path began another, both would have their first GroupsFolder at the same place,
-// and be equally long. It is nil for a folder in that of the settings, where groups have their folders without GroupsFolder, in every
-// datacenter.
+// pathOf returns the names that lead from a datacenter's VM folder to the folder that contains <namespace>/<group>: the path of the settings'
+// folder, or spec.placement.folder followed by v1alpha1.GroupsFolder, a name that spec.placement.folder can't contain. So no group's folder can
+// be inside another group's, where it could take a member's name: if one path were the beginning of another, both would have their first
+// GroupsFolder at the same position, and so the same length. pathOf returns nil for a folder inside the settings' folder, because groups have
+// their folders there without GroupsFolder, in every datacenter.
 func (fs *folders) pathOf(folder string) []string {
 	if folder == "" {
 		return fs.own.Path
@@ -186,7 +187,7 @@ func (o *objects) keptDatacenter(old *GroupFolder) (name string, is bool) {
 	return naming.Unescape(p.Name), is
 }
 
-// lookUpDatacenter: the caller holds mu.
+// lookUpDatacenter finds the datacenter of a placement and its VM folder, and sets them in f. The caller holds mu.
 func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	var all []Place
 	var candidates []naming.Candidate
@@ -207,9 +208,9 @@ func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	return nil
 }
 
-// lookUpRoot finds the root folder by its path when another folder than the known one has that path now. The known one is gone,
-// or somebody moved or renamed it, and an operator, or a replica that started since, created it again. All replicas use the folder that
-// the settings name, because in two folders one name is no lock. Until it exists, they use the moved one. The caller holds mu.
+// lookUpRoot looks the root folder up again by its path. Another folder has that path if the known one was removed, moved or renamed, and an
+// operator or another replica created a new one. All replicas must use the folder at the path, because a name is a lock only within one
+// folder. While no folder has the path, they use the moved one. The caller holds mu.
 func (fs *folders) lookUpRoot(w *changes) {
 	root := fs.objects.places.below(fs.own.VMFolder, fs.own.Path...)
 	if p, found := fs.objects.places.byRef[root]; !found || p.Kind != "Folder" || root == fs.own.Root {
@@ -242,8 +243,8 @@ func (fs *folders) lookUpPlacements(w *changes) {
 	}
 }
 
-// isRoot reports whether a place is a folder that contains <namespace>/<group>, of the settings or of a placement that a group
-// asked for. The caller holds mu.
+// isRoot reports whether a place is the folder that contains <namespace>/<group>, for the settings or for a placement that a group asked
+// for. The caller holds mu.
 func (fs *folders) isRoot(ref string) bool {
 	if fs.own == nil || ref == "" {
 		return false
@@ -261,7 +262,7 @@ func (fs *folders) isRoot(ref string) bool {
 	return false
 }
 
-// GroupFolderFor returns where a group with that placement has its folder, or why it can't have one.
+// GroupFolderFor returns the place of the folder of a group with that placement, or why it can't have one.
 func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFolder, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -278,14 +279,14 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 	return f, nil
 }
 
-// IsFolderOf reports whether a folder of that name has the group's, and whether the one that it is in has its namespace's.
+// IsFolderOf reports whether a folder has the name of the group's folder, and its parent that of the namespace's folder.
 func (n *Inventory) IsFolderOf(name, parent string, ref plan.Ref) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return strings.EqualFold(name, ref.Name) && strings.EqualFold(n.objects.places.byRef[parent].Name, ref.Namespace)
 }
 
-// vmFolder returns the VM folder of a datacenter: the only place in it that is read.
+// vmFolder returns the VM folder of a datacenter: it is the only child of a datacenter that the server reads.
 func (p *places) vmFolder(datacenter string) string {
 	if ref := p.below(datacenter, "vm"); ref != "" {
 		return ref

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// abroad is a filled with a group's folder in another datacenter, and two datacenters with the same name.
+// abroad returns an inventory with a group's folder in another datacenter, and with two datacenters of the same name.
 func abroad() *filled {
 	s := newFilled()
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"groups1", "Folder", "vmgroups", "teams"}, {"shop1", "Folder", "shop", "groups1"},
@@ -194,7 +194,7 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 	publish("the folder and those that it is in come, in any order", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"},
 		{"shop2", "Folder", "shop", "groups2"}, {"groups2", "Folder", "vmgroups", "teams2"}, {"teams2", "Folder", "teams", "new"}, {"new", "Folder", "new", "vm1"}}}, web.UID)
 	if got := s.at(placement); got.Folder != "web2" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the state is %+v, want the folder web2", got)
 	}
 	publish("its quarantine comes", Reading{Places: []Place{{"q2", "Folder", plan.QuarantineFolder, "web2"}}}, web.UID)
 	publish("the same again", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"}}})
@@ -202,11 +202,11 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 	publish("it goes", Reading{Gone: []string{"web2"}}, web.UID)
 	publish("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
 	if got := s.at(placement); got.Fault != nil || got.Template.MoRef != "vm-2" {
-		t.Errorf("%+v", got)
+		t.Errorf("the state is %+v, want the template vm-2 and no fault", got)
 	}
 	publish("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")
 	if got := s.at(placement); got.Fault != nil || got.Template.MoRef != "vm-2" {
-		t.Errorf("%+v", got)
+		t.Errorf("the state is %+v, want the template vm-2 and no fault", got)
 	}
 	for range 2 { // scans
 		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
@@ -231,14 +231,14 @@ func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	s.publish(here, there)
 	got := look(away)
 	if got[0].MoRef != "vm-2" || got[1].Fault == nil || got[1].Fault.Reason != vcfault.ReasonAdoptElsewhere || !strings.Contains(got[1].Fault.Message, "DC1") {
-		t.Errorf("%+v, %+v", got, got[1].Fault)
+		t.Errorf("the candidates are %+v, and the second fault is %v, want vm-2, and AdoptElsewhere that names DC1", got, got[1].Fault)
 	}
 	if _, err := s.AdoptableNow(web, "vm-2"); err != nil {
 		t.Error(err)
 	}
 	got = look(plan.Home{})
 	if got[0].MoRef != "vm-1" || got[2].Fault == nil || got[2].Fault.Reason != vcfault.ReasonAdoptElsewhere {
-		t.Errorf("%+v", got)
+		t.Errorf("the candidates are %+v, want vm-1, and AdoptElsewhere for the third", got)
 	}
 	if _, err := s.AdoptableNow(web, "vm-2"); vctest.ReasonOf(t, err) != vcfault.ReasonAdoptElsewhere {
 		t.Error(err)

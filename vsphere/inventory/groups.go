@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Identify returns the groups of that cluster and name, by their members' stamps.
+// Identify returns the UIDs of the groups whose members' stamps have this cluster, namespace and name, in order.
 func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -53,7 +53,7 @@ func inUse(vms []plan.VM) []plan.VM {
 	return slices.DeleteFunc(slices.Clone(vms), unused)
 }
 
-// HasMembers reports whether VMs have a group's stamp, of whichever cluster.
+// HasMembers reports whether VMs have a group's stamp, whatever cluster the stamp names.
 func (n *Inventory) HasMembers(uid types.UID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

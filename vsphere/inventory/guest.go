@@ -1,4 +1,4 @@
-// This file decides which of the addresses that a guest reports a member is reached by, and in which order. It has no lock.
+// This file decides which of the addresses that a guest reports become the member's addresses, and in which order. It has no lock.
 
 package inventory
 
@@ -15,17 +15,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// AddressesOf returns the addresses of a guest's adapters that can be used, in the order in which the guest reports them, but for two: the primary one
-// comes first, and these come last, since they may be another guest's soon, or nobody's:
+// AddressesOf returns the addresses of a guest's adapters that can be used, in the order in which the guest reports them, with two exceptions.
+// The primary address comes first. Addresses that the guest may lose soon come last:
 //
-//   - /32 and /128: a virtual IP that keepalived or the like moves between guests (vmware/open-vm-tools#736 shows one); DHCPv6 gives a
-//     /128, too, and says so
-//   - a temporary address, which IPv6 changes daily (RFC 8981; vim25 has the origin random for it)
+//   - /32 and /128: a virtual IP that keepalived or similar software moves between guests (vmware/open-vm-tools#736 shows one). DHCPv6 gives
+//     a /128, too: the address's origin then is dhcp, and it keeps its place.
+//   - a temporary address, which IPv6 changes daily (RFC 8981; its origin in vim25 is random)
 //
-// Left out are addresses whose state says that they are not used, or not yet (vim25 NetIpConfigInfoIpAddressStatus): tentative, duplicate,
-// deprecated, invalid, inaccessible; and link-local and loopback ones: Kubernetes takes no such endpoint. So is the primary one if no
-// adapter of the VM has it: Tools may take docker0's for it, or a CNI bridge's (vmware/open-vm-tools#93, #100, #373). Only where they tell of
-// no adapter at all, as may happen while a guest runs (kubernetes/cloud-provider-vsphere#307), nothing speaks against it.
+// AddressesOf leaves out addresses whose state says that the guest does not use them, or not yet (vim25 NetIpConfigInfoIpAddressStatus):
+// tentative, duplicate, deprecated, invalid, inaccessible. It also leaves out link-local and loopback addresses, which Kubernetes refuses as
+// endpoints, and the primary address if no adapter of the VM has it: VMware Tools may report docker0's or a CNI bridge's
+// (vmware/open-vm-tools#93, #100, #373). If Tools report no adapter at all, as may happen while a guest runs
+// (kubernetes/cloud-provider-vsphere#307), AddressesOf keeps the primary address.
 func AddressesOf(primary string, nics []types.GuestNicInfo) []string {
 	var all []netip.Addr
 	configs := map[netip.Addr]types.NetIpConfigInfoIpAddress{}
@@ -76,7 +77,7 @@ func AddressesOf(primary string, nics []types.GuestNicInfo) []string {
 	return texts
 }
 
-// isUnused reports whether an address in that state is not used, or not yet. One without a state, or whose state nobody knows, is used.
+// isUnused reports whether a guest does not use an address in that state, or not yet. An address with no state or an unknown one is used.
 func isUnused(state string) bool {
 	switch types.NetIpConfigInfoIpAddressStatus(state) {
 	case types.NetIpConfigInfoIpAddressStatusTentative, types.NetIpConfigInfoIpAddressStatusDuplicate, types.NetIpConfigInfoIpAddressStatusDeprecated,
@@ -92,10 +93,10 @@ func usable(text string) (ip netip.Addr, ok bool) {
 	return ip, err == nil && ip.IsGlobalUnicast()
 }
 
-// addressesOfFirst returns those of the adapter that was added first, which has the lowest key.
+// addressesOfFirst returns the addresses of the adapter that was added first: it has the lowest key.
 func addressesOfFirst(nics []types.GuestNicInfo) []string { return AddressesOf("", firstAdapter(nics)) }
 
-// firstAdapter are the reports of that adapter.
+// firstAdapter returns what the guest reports of the adapter with the lowest key.
 func firstAdapter(nics []types.GuestNicInfo) (first []types.GuestNicInfo) {
 	for _, nic := range nics {
 		switch {
@@ -109,9 +110,9 @@ func firstAdapter(nics []types.GuestNicInfo) (first []types.GuestNicInfo) {
 	return first
 }
 
-// addressesInOrder sorts a member's addresses as they are published: its static ones, by adapter; then those of the
-// first of spec.networks; then the rest in their order. first are those of the first adapter. The order stays when guests report
-// another primary address.
+// addressesInOrder sorts a member's addresses for its status: first the static ones, by adapter; then those of the first of spec.networks;
+// then the rest in their order. first are the addresses of the first adapter. The order does not change when a guest reports another primary
+// address.
 func addressesInOrder(ips, first []string, s *stamp.Stamp) []string {
 	if len(ips) < 2 || s.Addresses == "" && !plan.PreparationIn(s.Prepared).Networks {
 		return ips
@@ -136,7 +137,8 @@ func addressesInOrder(ips, first []string, s *stamp.Stamp) []string {
 const addressesMost = 10
 
 // firstAddresses returns a member's static addresses and the first others that its guest reports, in their order, and at least one of each
-// family: others are led to the first of a family. A guest can report thousands: each Service of a Kubernetes in IPVS mode has one.
+// family: the member's endpoint is the first of a family. A guest can report thousands: a Kubernetes node in IPVS mode has one for each
+// Service.
 func firstAddresses(ips, static []string) []string {
 	if len(ips) <= addressesMost {
 		return ips
@@ -162,8 +164,8 @@ func firstAddresses(ips, static []string) []string {
 	return kept
 }
 
-// untakenAddresses returns those of a guest's static addresses that it does not report, although it reports others of their family that it was not
-// given. A guest that reports none of a family says nothing about it: the report may be yet to come.
+// untakenAddresses returns the static addresses that a guest does not report, although it reports other addresses of their family that the
+// server did not give it. A guest that reports no address of a family may report one later, so none of that family is untaken.
 func untakenAddresses(ips, static []string) (untaken []string) {
 	var others [2]bool // of IPv4, of IPv6
 	for _, ip := range ips {
@@ -186,8 +188,8 @@ func family(ip string) int {
 	return 0
 }
 
-// addressesWithin drops addresses that are in none of the networks; without networks all stay. Software in a guest can
-// report any address, and clients in Kubernetes would connect to it.
+// addressesWithin drops addresses that are in none of the networks; without networks, it keeps all. Software in a guest can report any
+// address, and clients in Kubernetes would connect to it.
 func addressesWithin(networks []netip.Prefix, addresses []string) []string {
 	if len(networks) == 0 {
 		return addresses
@@ -226,7 +228,7 @@ func questionText(q *types.VirtualMachineQuestionInfo) string {
 	}
 	text := vcfault.Steady(strings.Join(texts, " "))
 	if text == "" {
-		text = "a question without words"
+		text = "a question without a text"
 	}
 	if len(choices) > 0 {
 		text += " " + vcfault.Steady("(choices: "+plan.AtMost(choices, 10)+")")

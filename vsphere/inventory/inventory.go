@@ -12,32 +12,32 @@ import (
 )
 
 // Inventory is the observed state of vCenter. Its parts are the objects that were read, the requests that the groups made, the folders of
-// the groups, and the adopter, which finds out what can be adopted; it publishes what is read (Publish), and answers from memory (State and the lookups).
+// the groups, and the adopter, which finds the VMs that a group can adopt. Publish takes readings in; State and the lookups answer from memory.
 //
-// One goroutine at a time calls Publish, with what was read of an object in the order in which it was read, so that an older
-// fact never overwrites a newer one. Everything else can be called from any goroutine. Slices that it returns are
+// One goroutine at a time calls Publish, with the readings of an object in the order in which they were made, so that an older
+// fact never overwrites a newer one. All other methods can be called from any goroutine. Slices that they return are
 // immutable.
 type Inventory struct {
 	changed func(types.UID)
-	// want asks for a read of a VM of which nothing is known; nil if nothing can read.
+	// want asks the reader to read a VM of which nothing is known; nil without a reader.
 	want func(moRef string)
-	// lost is called when a VM is found missing; nil if nothing finds out what became of it.
+	// lost is called when a VM is found missing; nil without package removalcause, which finds out why.
 	lost func()
 
 	mu           sync.RWMutex
 	known        bool
-	unknownSince time.Time   // since when it is not known, at the earliest the start; zero while it is
-	fault        *plan.Fault // why it is not known
+	unknownSince time.Time   // when known became false, at the earliest the start of the process; zero while known is true
+	fault        *plan.Fault // why known is false
 	vcenter      string
 	unfit        *plan.Fault // what is wrong with the settings
 	objects      objects
 	folders      folders
 
-	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
+	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; replaced by an empty map when an answer may have changed
 
-	// guestNetworks bound the addresses of guests; empty: all are allowed. They are immutable.
+	// guestNetworks are the networks whose addresses members can have; if empty, all are allowed. They are immutable.
 	guestNetworks []netip.Prefix
-	// version counts the publications that changed anything. Answers about adoption are good for one version.
+	// version counts the publications that changed anything. An answer about adoption is valid for one version.
 	version uint64
 	// rebuilds counts the times that a group's VMs were listed again.
 	rebuilds uint64
@@ -46,7 +46,8 @@ type Inventory struct {
 	adopter  adopter
 }
 
-// New returns an empty inventory, of which nothing is known. changed can be nil.
+// New returns an empty, unknown inventory. It calls changed with the UID of each group for which something changed, "" for all groups;
+// changed can be nil.
 func New(changed func(types.UID)) *Inventory {
 	if changed == nil {
 		changed = func(types.UID) {}
@@ -71,7 +72,7 @@ func (n *Inventory) clear() {
 	n.requests.clear()
 }
 
-// SetKnown declares that everything was published, and that changes will follow.
+// SetKnown declares that all of vCenter was published, and that each later change will be.
 func (n *Inventory) SetKnown() { n.setKnown(true, nil) }
 
 // IsKnown reports whether the facts are complete and fresh.
@@ -81,17 +82,17 @@ func (n *Inventory) IsKnown() bool {
 	return n.known
 }
 
-// Health says whether the facts are complete and fresh, and if not, why, and what in the settings blocks.
+// Health returns whether the facts are complete and fresh, why they are not, and what is wrong with the settings.
 func (n *Inventory) Health() plan.Health {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return plan.Health{Known: n.known, UnknownSince: n.unknownSince, Fault: n.fault, Unfit: n.unfit, VCenter: n.vcenter}
 }
 
-// setUnknown declares that changes are missed from now on. The facts stay as they were.
+// setUnknown declares that the inventory misses changes from now on. It keeps the facts that it has.
 func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
 
-// setKnown reports whether that changed.
+// setKnown sets known, and reports whether that changed it.
 func (n *Inventory) setKnown(known bool, fault *plan.Fault) bool {
 	n.mu.Lock()
 	was, same := n.known, n.known == known && equalFault(n.fault, fault)
@@ -113,7 +114,7 @@ func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 	n.mu.Lock()
 	same := equalFault(n.unfit, unfit) && (s == nil) == (n.folders.settings == nil) &&
 		(s == nil || s.Root == n.folders.settings.Root && s.Datacenter == n.folders.settings.Datacenter)
-	n.folders.settings, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
+	n.folders.settings, n.unfit = s, unfit // while the settings do not fit, groups keep their folders
 	if s != nil {
 		n.folders.own = &GroupFolder{datacenter: s.Datacenter.Value, name: s.datacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
 			Path: canonicalPath(s.path)}

@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// filled is an inventory that is filled by hand.
+// filled is an inventory whose readings the test makes itself.
 type filled struct {
 	*Inventory
 	notified []types.UID
@@ -37,7 +37,13 @@ func newFilled() *filled {
 // folder in it.
 func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
 	n.mu.RLock()
-	path := n.objects.places.between(vmFolder, root)
+	var path []string
+	for p := range n.objects.places.above(root) {
+		if p.MoRef == vmFolder {
+			break
+		}
+		path = append([]string{p.Name}, path...)
+	}
 	n.mu.RUnlock()
 	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
 		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), path: path}, nil)
@@ -68,7 +74,7 @@ func (s *filled) look(recorded ...string) plan.VCenterState {
 	return s.State(web, plan.Query{Template: "ubuntu", Recorded: members(recorded...)})
 }
 
-// members are those of a status that has only their moRefs.
+// members returns the members of a status that has only their moRefs.
 func members(moRefs ...string) []v1alpha1.Member {
 	all := make([]v1alpha1.Member, len(moRefs))
 	for i, moRef := range moRefs {
@@ -106,7 +112,7 @@ func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
 	s.publish(Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}})
 	got := s.look(ref)
 	if len(got.VMs) != 1 || got.VMs[0].Reachable || got.VMs[0].Unreachable != hidden || got.VMs[0].CPU != 2 || len(got.Gone) != 0 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the state is %+v, want the member as it was read before, but hidden", got)
 	}
 	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()}) // absent from a list
 	if got = s.look(ref); len(got.VMs) != 1 || len(got.Gone) != 0 {
@@ -218,7 +224,7 @@ func TestAnotherVCenterEmptiesTheInventory(t *testing.T) {
 	s.publish(machine("uid-web", 0))
 	s.Publish(Reading{VCenter: "vc2", Complete: true})
 	if got := s.look("vm-uid-web-0"); len(got.VMs) != 0 || len(got.Gone) != 0 || got.VCenter != "vc2" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the state is %+v, want no VM, none gone, and vc2", got)
 	}
 }
 
@@ -226,7 +232,7 @@ func TestIdentifyFindsGroupsByTheStampsOfOurCluster(t *testing.T) {
 	s := newFilled()
 	s.publish(machine("uid-web", 0), machine("uid-db", 0))
 	if got := s.Identify("test", "shop", "web"); !slices.Equal(got, []types.UID{"uid-db", "uid-web"}) {
-		t.Errorf("%v", got)
+		t.Errorf("the groups are %v, want uid-db and uid-web", got)
 	}
 	if got := s.Identify("other", "shop", "web"); got != nil {
 		t.Errorf("of another cluster: %v", got)
@@ -245,7 +251,7 @@ func TestTheListOfGoneVMsIsBounded(t *testing.T) {
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
 
-// While a process that was just started reads vCenter, the stored status stands for a moment, as in any short outage.
+// A process that was just started must keep the stored status for a moment while it reads vCenter, as in any short outage.
 func TestVCenterIsUnknownSinceTheStart(t *testing.T) {
 	before := time.Now()
 	n := New(nil)

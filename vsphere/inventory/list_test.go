@@ -50,16 +50,16 @@ func TestTheListHasAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	groups, known := s.ListGroups("test")
 	want := []string{"bank/zz uid-a: web-0", "shop/db uid-db: web-0", "shop/web uid-again: web-0", "shop/web uid-web: web-0 web-1"}
 	if got := listLines(groups); fmt.Sprint(got) != fmt.Sprint(want) || !known {
-		t.Errorf("%q, %v", got, known)
+		t.Errorf("the groups are %q, known %v, want %q, true", got, known, want)
 	}
 	if vms := s.State(web, plan.Query{}).VMs; len(vms) != 3 {
 		t.Errorf("the group has %d VMs: the list has changed it", len(vms))
 	}
 	if groups, _ := s.ListGroups("another"); len(groups) != 1 || groups[0].UID != "uid-else" {
-		t.Errorf("%q", listLines(groups))
+		t.Errorf("the other cluster's groups are %q, want uid-else alone", listLines(groups))
 	}
 	if groups, known := s.ListGroups(""); len(groups) != 0 || !known {
-		t.Errorf("%q", listLines(groups))
+		t.Errorf("the groups without a cluster are %q, want none", listLines(groups))
 	}
 }
 
@@ -73,7 +73,7 @@ func TestAnUnknownListHasTheLastFacts(t *testing.T) {
 	s.publish(machine("uid-web", 0))
 	s.setUnknown(nil)
 	if groups, known := s.ListGroups("test"); len(groups) != 1 || known {
-		t.Errorf("%q, %v", listLines(groups), known)
+		t.Errorf("the groups are %q, known %v, want the last one, false", listLines(groups), known)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestTheListFollowsTheVMs(t *testing.T) {
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{on.MoRef}})
 	if groups, known := s.ListGroups("test"); len(groups) != 0 || !known {
-		t.Errorf("%q", listLines(groups))
+		t.Errorf("after the last VM left, the groups are %q, known %v, want none, true", listLines(groups), known)
 	}
 }
 

@@ -42,7 +42,8 @@ func TestAFolderIsFoundInAnyCaseAndTheExactOneFirst(t *testing.T) {
 	}
 }
 
-// Wherever two groups have their folders, no name in the one's, such as web-1 or quarantine, is on the path to the other's.
+// Wherever two groups have their folders, the path of one must not lead through the other's folder: it would take a name there, such as web-1
+// or quarantine.
 func TestNoFolderOfAGroupIsInAnothers(t *testing.T) {
 	t.Parallel()
 	name := rapid.SampledFrom([]string{"apps", "shop", "web", "web-1", "quarantine", "vm-operator", "VM-Operator", "vmgroups"})
@@ -57,7 +58,7 @@ func TestNoFolderOfAGroupIsInAnothers(t *testing.T) {
 			return slices.Concat(at.Path, []string{namespace, group})
 		}
 		victim := groupAt(rapid.SliceOfN(name, 0, 3).Draw(t, "victim's folder"), name.Draw(t, "victim's namespace"), name.Draw(t, "victim"))
-		// The other one takes as much of the victim's path as it likes, and goes on.
+		// The other group's path begins with any part of the victim's path and continues with names of its own.
 		path := slices.Concat(victim[:rapid.IntRange(0, len(victim)).Draw(t, "of the victim's path")], rapid.SliceOfN(name, 2, 4).Draw(t, "rest"))
 		other := groupAt(path[:len(path)-2], path[len(path)-2], path[len(path)-1])
 		if victim != nil && len(victim) < len(other) && slices.EqualFunc(victim, other[:len(victim)], strings.EqualFold) {

@@ -13,37 +13,38 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Not found is not gone: a host that is removed from the inventory takes its VMs off it, and they continue to run. So a member that
-// vCenter answers ManagedObjectNotFound for, or whose moRef names another VM, is missing until package removalcause finds out what became of
-// it: it was destroyed, or it has vanished. It is no longer missing when a VM with its instanceUuid and stamp
-// appears: a VM that returns has another moRef.
+// A VM that is not found need not be destroyed: when a host is removed from the inventory, its VMs leave the inventory and continue to run. So
+// a member is missing if vCenter answers ManagedObjectNotFound for it, or if its moRef names another VM, until package removalcause finds out
+// whether it was destroyed or has vanished. It is no longer missing when a VM with its instanceUuid and stamp appears: a VM that returns has
+// another moRef.
 
 // Missing is a member that vCenter no longer has.
 type Missing struct {
 	plan.Vanished
-	// UID is its group's.
+	// UID is that of the member's group.
 	UID types.UID
-	// Host is the name of the host that it was on; empty if not known.
+	// Host is the name of the member's last host; empty if not known.
 	Host string
-	// SeenAt is when it was last known to be in the inventory: when it was last read, or, if this process never saw it, by its group's
-	// status; zero if that doesn't tell.
+	// SeenAt is when the member was last known to be in the inventory: when it was last read or, if this process never read it, the last time
+	// in its group's status; zero if that has none.
 	SeenAt time.Time
-	// Since is when it was found missing.
+	// Since is when the member was found missing.
 	Since time.Time
-	// Reused reports whether its moRef names another VM now.
+	// Reused reports whether the member's moRef names another VM now.
 	Reused bool
 
-	asked bool // by its group, lately
+	asked bool // whether its group asked for it since the last forgetMissing
 }
 
 func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
 
-// missingSet has the missing VMs, and what became of former ones. requests.mu guards it.
+// missingSet has the missing VMs, and those that no longer are. requests.mu guards it.
 type missingSet struct {
 	all map[plan.VMID]*Missing
-	// byMoRef are those of all that a moRef names.
+	// byMoRef has the VMs of all by their moRef, which several VMs can have had.
 	byMoRef map[string][]*Missing
-	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone. by says who destroyed one.
+	// done are the VMs that were destroyed, or came back with another moRef. Each has two keys: moRef and instanceUuid, and the moRef alone. by
+	// has who destroyed a VM, by the same keys.
 	done goneSet
 	by   map[string]plan.Actor
 	// removed is, for each group, the last member that another process of the server destroyed.
@@ -54,7 +55,7 @@ func (s *missingSet) isDone(id plan.VMID) bool { return s.done.has(id.MoRef + "/
 
 func (s *missingSet) destroyer(id plan.VMID) plan.Actor { return s.by[id.MoRef+"/"+id.InstanceUUID] }
 
-// finish records that a VM is no longer missing, and who destroyed it, if somebody did and it is known.
+// finish records that a VM is no longer missing. by is who destroyed it; zero if it was not destroyed, or if that is not known.
 func (s *missingSet) finish(id plan.VMID, by plan.Actor) {
 	s.drop(id)
 	for _, key := range []string{id.MoRef + "/" + id.InstanceUUID, id.MoRef + "/"} {
@@ -78,7 +79,7 @@ func (s *missingSet) drop(id plan.VMID) {
 	}
 }
 
-// find returns the missing VM that a status records; without an instanceUuid (in an older server's status), by its moRef alone.
+// find returns the missing VM that a status records. An older server's status has no instanceUuid: then find goes by the moRef alone.
 func (s *missingSet) find(id plan.VMID) *Missing {
 	if id.InstanceUUID != "" {
 		return s.all[id]
@@ -89,14 +90,14 @@ func (s *missingSet) find(id plan.VMID) *Missing {
 	return nil
 }
 
-// sameVM reports whether two instanceUuids are, or may be, of one VM.
+// sameVM reports whether a recorded and a read instanceUuid can be one VM's. A record without one can be of any VM.
 func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
 
 // miss records that a member left the inventory. The caller holds mu for writing.
 func (n *Inventory) miss(old *Member, reused bool) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
-	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, and is known again by its stamp
+	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, so it can't run unnoticed; if it returns, its stamp identifies it
 		n.requests.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
 		return
 	}
@@ -107,7 +108,7 @@ func (n *Inventory) miss(old *Member, reused bool) {
 // recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 	seen := r.BootTime.Time
-	if r.Ready && r.LastTransitionTime.After(seen) { // otherwise it may have left before it was found not to be ready
+	if r.Ready && r.LastTransitionTime.After(seen) { // one that became unready may have left before that was noticed
 		seen = r.LastTransitionTime.Time
 	}
 	return Missing{UID: uid, Host: r.Host, Reused: reused, SeenAt: seen,
@@ -115,7 +116,7 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 }
 
 // missLocked records a VM as missing, unless the cause of its removal is known, or it exists with another moRef. The caller holds mu and
-// interest.
+// requests.mu.
 func (n *Inventory) missLocked(m Missing) {
 	if n.requests.missing.isDone(m.id()) || n.requests.missing.find(m.id()) != nil {
 		return
@@ -135,14 +136,15 @@ func (n *Inventory) missLocked(m Missing) {
 	}
 }
 
-// forgetFormer records that a VM left that was a member until its stamp was taken off: it is not missing. The caller holds mu.
+// forgetFormer records that a VM left vCenter after its stamp was removed: it is no longer a member, so it is not missing. The caller holds
+// mu.
 func (q *requests) forgetFormer(id plan.VMID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.missing.finish(id, plan.Actor{})
 }
 
-// returned removes a VM from the missing ones: it is back, with another moRef or its own. The caller holds mu.
+// returned removes a VM from the missing ones, because it is in vCenter again, with its former moRef or another one. The caller holds mu.
 func (q *requests) returned(m *Machine, w *changes) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,14 +223,14 @@ func (n *Inventory) Missing() []Missing {
 	return all
 }
 
-// Cause is why a VM left vCenter's inventory: it was destroyed, and by whom; or it has vanished. How says so in words.
+// Cause is why a VM left vCenter's inventory: it was destroyed, and by whom, or it has vanished. How is the reason as a text for users.
 type Cause struct {
 	Destroyed bool
 	By        plan.Actor
 	How       string
 }
 
-// Decide records what became of a missing VM.
+// Decide records why a missing VM left vCenter's inventory.
 func (n *Inventory) Decide(m Missing, c Cause) {
 	n.requests.mu.Lock()
 	now := n.requests.missing.all[m.id()]

@@ -13,13 +13,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// objects are what vCenter said last of its objects: the VMs, by moRef, by group and by template name, the places, and the clusters.
-// Inventory.mu guards them.
+// objects has the last reading of each object of vCenter: the VMs, by moRef, by group and by template name, the places, and the clusters.
+// Inventory.mu guards it.
 type objects struct {
 	members    map[string]*Member
 	groups     map[types.UID]*group
 	unmanaged  map[string]unmanagedVM
-	unreadable map[string]bool     // those others whose owner is unclear
+	unreadable map[string]bool     // the unmanaged VMs whose owner is unclear
 	templates  map[string][]string // moRefs by name, as people write it
 	places     *places
 	clusters   clusters
@@ -36,7 +36,7 @@ func newObjects() objects {
 type Member struct {
 	Machine
 	Stamp  stamp.Stamp
-	ReadAt time.Time // when the reading began that it is from
+	ReadAt time.Time // when the reading began that showed it
 }
 
 // group is the members of one group.
@@ -44,7 +44,7 @@ type group struct {
 	namespace, name, cluster string
 	refs                     map[string]*Member
 	vms                      []plan.VM // immutable
-	placements               []string  // that the stamps name; nil if all name that of the settings
+	placements               []string  // of the stamps; nil if all stamps have that of the settings
 	version                  uint64    // changes whenever one of its members was read
 }
 
@@ -54,13 +54,13 @@ type unmanagedVM struct {
 	template     bool
 	contents     string // the fingerprint of a template's disks
 	host         string // of a template: its moRef
-	// unreadable: its owner is unclear, because its configuration is unreadable or its stamp of an unknown version.
+	// unreadable reports whether the VM's owner is unclear, because its configuration is unreadable or its stamp has an unknown version.
 	unreadable bool
-	// unknown: it has a stamp of an unknown version.
+	// unknown reports whether the VM's stamp has an unknown version.
 	unknown bool
-	// unstampedAt is when its stamp was seen to be taken off; zero if it has had none since it is known.
+	// unstampedAt is when a reading first showed the VM without its stamp; zero if no reading showed a stamp.
 	unstampedAt time.Time
-	// instanceUUID distinguishes it from another VM that has its moRef later; empty if unknown.
+	// instanceUUID distinguishes the VM from a later one with the same moRef; empty if unknown.
 	instanceUUID string
 }
 
@@ -113,7 +113,7 @@ func (o *objects) leave(ref string, w *changes) {
 	w.groups[old.Stamp.UID] = true
 }
 
-// dropUnmanaged: the caller holds mu.
+// dropUnmanaged forgets an unmanaged VM. The caller holds mu.
 func (o *objects) dropUnmanaged(ref string, w *changes) {
 	x, had := o.unmanaged[ref]
 	if !had {
@@ -133,7 +133,8 @@ func (o *objects) asCandidate(p Place) naming.Candidate {
 	return naming.Candidate{Path: o.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
 
-// Holder returns what an object is: a member, or the path of another object. known is false if it is gone or unknown.
+// Holder returns the inventory path of an object and, if the object is a member, the member. It tells, for example, which object has a name that a
+// clone needs. known is false if the object is gone or unknown.
 func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

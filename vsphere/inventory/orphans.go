@@ -34,8 +34,8 @@ func (n *Inventory) TemplatesAt(folder types.ManagedObjectReference) (all []nami
 	return all
 }
 
-// OrphanedRules returns the DRS rules and VM groups of groups that don't exist, each with its cluster in vCenter and its name. A rule doesn't say
-// whose Kubernetes cluster made it: those of groups that have VMs of another one are left out. exists is called with locks held.
+// OrphanedRules returns the DRS rules and VM groups of groups that don't exist, each with its cluster in vCenter and its name. A rule doesn't
+// name the Kubernetes cluster of its group: OrphanedRules leaves out groups with VMs of another cluster. It calls exists with locks held.
 func (n *Inventory) OrphanedRules(cluster string, exists func(plan.Ref) bool) (all []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -59,8 +59,8 @@ func (n *Inventory) OrphanedRules(cluster string, exists func(plan.Ref) bool) (a
 	return all
 }
 
-// Orphans returns the VMs of a cluster whose groups don't exist, and the folders of groups in these roots for which that is true and that no
-// VM with a stamp is in. exists is called with locks held.
+// Orphans returns the VMs of a cluster whose groups don't exist, and those folders of nonexistent groups in roots that contain no VM with a
+// stamp. It calls exists with locks held.
 func (n *Inventory) Orphans(cluster string, roots []string, exists func(plan.Ref) bool) (orphans []Orphans, folders []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

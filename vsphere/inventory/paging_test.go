@@ -29,7 +29,7 @@ func TestAnAnswerCanHaveManyPagesOfOneVersionButNoneTwice(t *testing.T) {
 	last := page("P", "vm-99")
 	last.Truncated = nil
 	if more, err := answer.hasMore(last); more || err != nil {
-		t.Errorf("%t, %v", more, err)
+		t.Errorf("after the last page: more is %t, the error is %v, want false and none", more, err)
 	}
 	for name, pages := range map[string][]*types.UpdateSet{
 		"the same page again":     {page("P", "vm-1", "vm-2"), page("P", "vm-1", "vm-2")},

@@ -16,8 +16,8 @@ type placeKey struct{ parent, name string }
 type places struct {
 	byRef  map[string]Place
 	byName map[placeKey]string
-	// byFold is by the name in lower case: vCenter ignores case, so a folder that somebody created as "Shop" is
-	// that of the namespace shop.
+	// byFold is keyed by the name in lower case: vCenter ignores case, so a folder that an operator created as "Shop" is the namespace
+	// shop's.
 	byFold map[placeKey]string
 }
 
@@ -61,7 +61,7 @@ func (p *places) below(ref string, names ...string) string {
 	return ref
 }
 
-// deepest bounds how many places one is in. No inventory is that deep, but a vCenter's answers may form a circle.
+// deepest bounds the places that above iterates over. No inventory is that deep, but the parents in vCenter's answers may form a circle.
 const deepest = 100
 
 // above iterates over a place and those that contain it, from the inside out.
@@ -108,18 +108,6 @@ func (p *places) names(ref string) []string {
 	return nil
 }
 
-// between returns the names that lead from one place to another one in it.
-func (p *places) between(from, to string) (names []string) {
-	for x := range p.above(to) {
-		if x.MoRef == from {
-			break
-		}
-		names = append(names, x.Name)
-	}
-	slices.Reverse(names)
-	return names
-}
-
 // datacenter returns the moRef of the datacenter that a place is, or is in; empty if unknown.
 func (p *places) datacenter(ref string) string {
 	for x := range p.above(ref) {
@@ -143,7 +131,7 @@ func (fs *folders) putPlaces(r Reading, w *changes) {
 		}
 		fs.objects.gone.drop(p.MoRef)
 		fs.objects.places.put(p)
-		fs.requests.hearOf(p.MoRef)
+		fs.requests.expectReport(p.MoRef)
 		w.tree, w.places = true, true
 		fresh = append(fresh, p)
 	}
@@ -151,12 +139,12 @@ func (fs *folders) putPlaces(r Reading, w *changes) {
 		fs.lookUpPlacements(w)
 		w.places = false
 	}
-	for _, p := range fresh { // once all are stored, because a folder may come before its parent
+	for _, p := range fresh { // after all places are stored, because a folder may come before its parent
 		fs.tellFolder(p, false, w)
 	}
 }
 
-// dropPlace: the caller holds mu.
+// dropPlace removes a place, and notifies the groups that it concerns. The caller holds mu.
 func (fs *folders) dropPlace(ref string, w *changes) {
 	if p, had := fs.objects.places.byRef[ref]; had {
 		fs.tellFolder(p, true, w)
@@ -165,7 +153,7 @@ func (fs *folders) dropPlace(ref string, w *changes) {
 	}
 }
 
-// isGroups reports whether a place is where a group has its folder. The caller holds mu.
+// isGroups reports whether a place is at the path of a group's folder. The caller holds mu.
 func (fs *folders) isGroups(p Place) bool {
 	above, found := fs.objects.places.byRef[p.Parent]
 	return found && fs.isRoot(above.Parent)
@@ -174,7 +162,7 @@ func (fs *folders) isGroups(p Place) bool {
 // tellFolder notifies the groups that a new, moved or removed place concerns: one group if it is a
 // group's folder; none if it is new, because its content is reported by itself; otherwise all. The caller holds mu.
 func (fs *folders) tellFolder(p Place, ceased bool, w *changes) {
-	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
+	if p.Name == plan.QuarantineFolder { // it concerns the group whose folder contains it
 		if above, found := fs.objects.places.byRef[p.Parent]; found && fs.isGroups(above) {
 			p = above
 		}

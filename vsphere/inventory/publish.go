@@ -20,7 +20,7 @@ type changes struct {
 	groups map[types.UID]bool // may have other members now: rebuild finds out
 	fire   map[types.UID]bool // changed for certain
 	tree   bool               // the answers about templates and adoption may have changed
-	places bool               // places came, went or changed
+	places bool               // places were added, removed or changed
 }
 
 // Publish stores a reading, then notifies the groups that it changed something for.
@@ -33,7 +33,7 @@ func (n *Inventory) Publish(r Reading) {
 	n.mu.Lock()
 	if n.vcenter != r.VCenter {
 		if n.vcenter != "" {
-			n.clear() // moRefs of another vCenter mean nothing here
+			n.clear() // it is another vCenter, so all moRefs are invalid
 			n.known, n.folders.settings, n.folders.own = false, nil, nil
 			w.fire[""] = true
 		}
@@ -89,7 +89,7 @@ func (n *Inventory) Publish(r Reading) {
 func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	old := n.objects.members[m.MoRef]
 	if !m.Readable && old != nil {
-		kept := *old // the last facts stand: it exists, and cannot be reached
+		kept := *old // the member exists but can't be reached, so it keeps its last facts
 		kept.Reachable, kept.Unreachable = false, m.Unreachable
 		n.objects.members[m.MoRef] = &kept
 		n.objects.groups[kept.Stamp.UID].refs[m.MoRef] = &kept
@@ -110,7 +110,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	n.putMember(m, old, has, began, w)
 }
 
-// putOther stores a VM that is no member, or none any more. The caller holds mu.
+// putOther stores a VM that is not a member, or no longer one. The caller holds mu.
 func (n *Inventory) putOther(m *Machine, old *Member, owner stamp.Owner, w *changes) {
 	n.objects.leave(m.MoRef, w)
 	x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, instanceUUID: m.InstanceUUID,
@@ -120,10 +120,10 @@ func (n *Inventory) putOther(m *Machine, old *Member, owner stamp.Owner, w *chan
 	}
 	if old != nil && !x.unreadable {
 		x.unstampedAt = time.Now()
-		time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
+		time.AfterFunc(unstampedDelay, func() { n.changed(old.Stamp.UID) })
 	}
 	if !x.unreadable {
-		n.requests.returned(m, w) // and is no member any more
+		n.requests.returned(m, w) // as an unmanaged VM
 	}
 	n.putUnmanaged(m.MoRef, x, w)
 	n.requests.putAdoptCandidate(m, w)
@@ -159,7 +159,7 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 	}
 	if old == nil {
 		n.requests.returned(m, w)
-		n.requests.hearOf(m.MoRef)
+		n.requests.expectReport(m.MoRef)
 	}
 }
 
@@ -178,7 +178,7 @@ func (n *Inventory) forget(ref string, w *changes) {
 	n.folders.dropPlace(ref, w)
 }
 
-// putUnmanaged: the caller holds mu.
+// putUnmanaged stores an unmanaged VM. The caller holds mu.
 func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
 	old, had := n.objects.unmanaged[ref]
 	if had {
@@ -193,14 +193,14 @@ func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
 	n.objects.listTemplate(ref, x.name, x.template, w)
 	if x.unreadable {
 		n.objects.unreadable[ref] = true
-		n.requests.hearOf(ref)
+		n.requests.expectReport(ref)
 	}
 	if x.unknown {
 		n.objects.unknown++
 	}
 }
 
-// absentFrom lists what is known and was not seen. That takes long, so the caller holds no lock.
+// absentFrom lists the known objects that a complete reading did not show. That takes long, so the caller holds no lock.
 func (n *Inventory) absentFrom(r *Reading) (absent []string) {
 	seen := make(map[string]bool, len(r.Machines)+len(r.Places))
 	for i := range r.Machines {
@@ -240,7 +240,7 @@ func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
 	n.requests.dropUnasked()
 }
 
-// forgetRequests forgets what no group asked for lately.
+// forgetRequests forgets requests that no group has repeated since the last call.
 func (n *Inventory) forgetRequests() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -277,7 +277,7 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 // are in UTC, from decodeMachine or a stamp, and have no monotonic part.)
 func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
 
-// answerWanted notifies the groups that had asked for a VM of which nothing was known. The caller holds mu.
+// answerWanted notifies the groups that had asked for a VM of which nothing was known before this reading. The caller holds mu.
 func (n *Inventory) answerWanted(r Reading, w *changes) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()

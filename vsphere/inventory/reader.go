@@ -16,8 +16,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// How long to gather reads before making one: reads that somebody waits for, and those that only the stream
-// wants. So a burst of changes costs few calls, and the end of an action is seen at once.
+// How long the reader gathers requests before it makes a call: when a caller waits for the result, and when only the stream reported changes.
+// So a burst of changes costs few calls, and the end of an action is seen at once.
 const (
 	gatherAwaited  = 10 * time.Millisecond
 	gatherStreamed = 100 * time.Millisecond
@@ -35,16 +35,17 @@ type Reader struct {
 	calls     Caller
 	inventory *Inventory
 	log       zerolog.Logger
-	wake      chan struct{} // has a place for one
-	hurry     chan struct{} // likewise: somebody waits
+	wake      chan struct{} // something is wanted; its capacity is 1
+	urgent    chan struct{} // a caller waits; its capacity is 1
 	facts     chan fact
 	done      chan struct{} // closed when run has ended
 	resyncs   sync.WaitGroup
 
-	// publishing is held while a reading is published, and before mu. epoch is that of the newest session of one.
+	// publishing is held while a reading is published. Code that needs both takes publishing before mu. epoch is that of the newest session
+	// from which a reading was published.
 	publishing sync.Mutex
 	epoch      int64
-	// withoutNet are the VMs that the log names for that.
+	// withoutNet are the VMs of the last Reading.WithoutNet that the log has named.
 	withoutNet map[string]bool
 
 	mu      sync.Mutex
@@ -55,7 +56,7 @@ type Reader struct {
 	clustersRead time.Time
 }
 
-// fact is a reading that a task's success stands for; published is closed when the inventory has it.
+// fact is a Reading that follows from the success of a task, without a call; published is closed when the inventory has it.
 type fact struct {
 	Reading
 	published chan struct{}
@@ -63,28 +64,27 @@ type fact struct {
 
 // job is one read of some VMs and places, or of the clusters; and its waiters.
 type job struct {
-	// clusters asks for the clusters and our rules in them.
+	// clusters asks for the clusters and the groups' rules in them.
 	clusters bool
 	dirty    map[types.ManagedObjectReference]bool
 	waiting  []chan struct{}
-	// again are the objects that somebody waits for: they are read again a while later.
+	// again are the objects that a caller waits for: they are read once more after readAgain.
 	again []types.ManagedObjectReference
 }
 
-// readAgain is when an object that was read at the end of a step is read again. The stream compares its last report
-// with the present state: if the step changes a VM and somebody changes it back before the stream has looked, it reports
-// nothing, and what the step's read showed in between would stand. After this time the stream has
-// looked.
+// readAgain is the time after which an object that was read at the end of a step is read again. vCenter's stream compares an object's state
+// with the one that it reported last: if a step changes a VM and an operator changes it back before vCenter compares, the stream reports
+// nothing, and the inventory would keep what the step's read showed. After this time, vCenter has compared.
 const readAgain = time.Second
 
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
-	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{}), withoutNet: map[string]bool{}}
+	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{}), withoutNet: map[string]bool{}}
 	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
 	return r
 }
 
-// Touch makes the reader read objects that have changed, or may have.
+// Touch makes the reader read objects that may have changed.
 func (r *Reader) Touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
 
 // Busy reports whether a read of that object is wanted or in flight.
@@ -99,8 +99,8 @@ func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference)
 	return r.await(ctx, job{again: refs}, refs)
 }
 
-// Report waits until the inventory knows what the success of a task of this server says: what is Gone in the vCenter with that
-// instanceUuid, or Off. So no call asks again. Readings that began before are published before, so none brings back what was.
+// Report publishes what follows from the success of a task of this server, and waits until the inventory has it: x.Gone and x.Off, in the
+// vCenter x.VCenter. So no call needs to read it. Readings that began earlier are published earlier, so none overwrites x.
 func (r *Reader) Report(ctx context.Context, x Reading) error {
 	f := fact{x, make(chan struct{})}
 	select {
@@ -114,7 +114,7 @@ func (r *Reader) Report(ctx context.Context, x Reading) error {
 	}
 }
 
-// learn publishes a fact. moRefs of another vCenter mean nothing in this one.
+// learn publishes a fact. It drops a fact of another vCenter, whose moRefs are not valid in this one.
 func (r *Reader) learn(x fact) {
 	defer close(x.published)
 	if r.inventory.VCenter() != x.VCenter {
@@ -146,7 +146,7 @@ func (r *Reader) await(ctx context.Context, j job, refs []types.ManagedObjectRef
 	published := make(chan struct{})
 	j.waiting = []chan struct{}{published}
 	r.add(j, refs)
-	notify(r.hurry)
+	notify(r.urgent)
 	return r.until(ctx, published)
 }
 
@@ -202,7 +202,7 @@ func (r *Reader) Run(ctx context.Context) {
 		r.mu.Lock()
 		j := r.next
 		r.next, r.running = job{}, j
-		r.beginResync(ctx) // now that no read is in flight that began before it
+		r.beginResync(ctx) // no read that began earlier is in flight now
 		r.mu.Unlock()
 		err := r.carryOut(ctx, j)
 		r.mu.Lock()
@@ -213,8 +213,8 @@ func (r *Reader) Run(ctx context.Context) {
 			pause = readRetryMin
 			continue
 		}
-		// Nothing is lost: the read is still wanted. The client logs why it fails, and the stream's health reports it.
-		r.log.Debug().Err(err).Msg("a read of the inventory failed")
+		// The read is not lost: it stays in next and is tried again. The client logs why it fails, and the stream's health reports it.
+		r.log.Debug().Err(err).Msg("inventory read failed")
 		r.add(j, nil)
 		if r.pause(ctx, pause, nil); ctx.Err() != nil {
 			return
@@ -229,7 +229,7 @@ func (r *Reader) published(j job) {
 		close(published)
 	}
 	if len(j.again) > 0 {
-		time.AfterFunc(readAgain, func() { // what is gone does not change back
+		time.AfterFunc(readAgain, func() { // except for objects that are gone, whose moRefs don't return
 			r.Touch(slices.DeleteFunc(slices.Clone(j.again), func(ref types.ManagedObjectReference) bool { return r.inventory.IsGone(ref.Value) })...)
 		})
 	}
@@ -242,20 +242,20 @@ const (
 
 // gather waits a moment for more requests.
 func (r *Reader) gather(ctx context.Context) {
-	r.pause(ctx, gatherStreamed, r.hurry)
+	r.pause(ctx, gatherStreamed, r.urgent)
 	select {
-	case <-r.hurry:
+	case <-r.urgent:
 	default:
 	}
 	r.mu.Lock()
-	awaited := len(r.next.waiting) > 0 || r.resync.next.hasty
+	awaited := len(r.next.waiting) > 0 || r.resync.next.urgent
 	r.mu.Unlock()
 	if awaited {
 		r.pause(ctx, gatherAwaited, nil)
 	}
 }
 
-// pause waits for that long, or until stop, and publishes what tasks tell meanwhile.
+// pause waits for d, or until stop. While it waits, it publishes facts.
 func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{}) {
 	over := time.After(d)
 	for {
@@ -272,7 +272,7 @@ func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{
 	}
 }
 
-// carryOut reads and publishes.
+// carryOut makes the reads of a job, and publishes the result.
 func (r *Reader) carryOut(ctx context.Context, j job) error {
 	if !j.clusters && len(j.dirty) == 0 {
 		return nil
@@ -322,14 +322,14 @@ func (r *Reader) publish(epoch int64, result Reading) error {
 	for _, moRef := range result.WithoutNet {
 		if !r.withoutNet[moRef] {
 			r.withoutNet[moRef] = true
-			r.log.Warn().Str("moRef", moRef).Msg("a VM has no address but the primary one for this server: its guest reports more than the server reads at once, 32 MiB or 1,048,576 values")
+			r.log.Warn().Str("moRef", moRef).Msg("using only the VM's primary address: its guest reports more than the server reads in one answer, 32 MiB or 1,048,576 values")
 		}
 	}
 	r.inventory.Publish(result)
 	return nil
 }
 
-// lookAtClusters reads the clusters. They matter to few groups, so a failure to read them keeps nothing else unknown.
+// lookAtClusters reads the clusters. Few groups need them, so the rest of a reading is published even if they can't be read.
 func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
 	objects, err := session.Retrieve(ctx, s, clusterSpec(s.Vim.ServiceContent.RootFolder))
 	if err == nil {
@@ -340,7 +340,7 @@ func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result 
 	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled:
 		return err
 	}
-	r.log.Debug().Err(err).Msg("the clusters could not be read")
+	r.log.Debug().Err(err).Msg("clusters could not be read")
 	return nil
 }
 

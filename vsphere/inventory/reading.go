@@ -13,10 +13,11 @@ import (
 type Reading struct {
 	// VCenter is the instanceUuid of the vCenter that answered.
 	VCenter string
-	// Began is when it began, by our clock.
+	// Began is when the read began, by this machine's clock.
 	Began time.Time
-	// Complete reports whether everything was read, in this reading and in those before it that showed what Seen has, by moRef: an
-	// unmanaged VM or a folder that is in neither is forgotten. (A member is not: only Gone tells that one has left.)
+	// Complete reports whether this reading ends a read of everything. Seen then has the moRefs that its earlier readings showed: the
+	// inventory forgets unmanaged VMs and folders that are neither in Seen nor in this reading. (It doesn't forget a member: only Gone shows
+	// that one has left.)
 	Complete bool
 	Seen     map[string]bool
 	Machines []Machine
@@ -25,7 +26,7 @@ type Reading struct {
 	Clusters []Cluster
 	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
 	Gone []string
-	// WithoutNet are the moRefs of Machines whose guests report more of their adapters than can be read.
+	// WithoutNet are the moRefs of Machines whose guests report more about their adapters than the server reads in one answer.
 	WithoutNet []string
 	// Off are the moRefs of members that a task of this server has powered off.
 	Off []string
@@ -34,46 +35,46 @@ type Reading struct {
 // Machine is a VM or a template as it was read. The fields of VM that come from the stamp (ordinal, revision, …) are not set.
 type Machine struct {
 	plan.VM
-	// Parent is the moRef of the folder or vApp it is in.
+	// Parent is the moRef of the folder or vApp that contains the VM.
 	Parent string
-	// Template reports whether it is a template; then Contents is the fingerprint of its disks; empty if unknown.
+	// Template reports whether it is a template. Contents is the fingerprint of a template's disks; empty if unknown.
 	Template bool
 	Contents string
-	// CoresPerSocket of its virtual CPUs; 0 if unknown. AutoCores reports whether vCenter chooses them at each power-on: then they
-	// mean nothing for a VM that is off, and setting them would end that ([doc] VirtualHardware.autoCoresPerSocket,
-	// VirtualMachineConfigSpec.numCoresPerSocket).
+	// CoresPerSocket is the number of cores of each virtual socket; 0 if unknown. AutoCores reports whether vCenter chooses it at each
+	// power-on: then CoresPerSocket of a VM that is off is not meaningful, and a reconfigure that sets it would turn AutoCores off ([doc]
+	// VirtualHardware.autoCoresPerSocket, VirtualMachineConfigSpec.numCoresPerSocket).
 	CoresPerSocket int32
 	AutoCores      bool
 	// NumDisks is how many virtual disks are attached to it; 0 if not known.
 	NumDisks int32
-	// NamedHome reports whether the directory of its files is named after it; false if not known.
+	// NamedHome reports whether the directory of the VM's files has the VM's name; false if not known.
 	NamedHome bool
-	// HostRef is the moRef of the host that it is on; empty if not known.
+	// HostRef is the moRef of the VM's host; empty if not known.
 	HostRef string
-	// Readable is false when its configuration could not be read: it is being created, its files are out of reach,
-	// or a privilege was lost. Then its owner is unclear.
+	// Readable is false if the VM's configuration could not be read: the VM is being created, its files are out of reach, or the account lost
+	// a privilege. Then its owner is unclear.
 	Readable bool
-	// Whole reports whether all properties that a member needs were read, and not only those that tell its owner.
+	// Whole reports whether all properties that a member needs were read, and not only those that show the VM's owner.
 	Whole bool
-	// firstIPs are those of its addresses that its first network adapter has.
+	// firstIPs are the addresses of the VM's first network adapter.
 	firstIPs []string
-	// InstanceUUID and Stamp are its own; Stamp is empty if it has none.
+	// InstanceUUID and StampText are config.instanceUuid and the text at the stamp's key; StampText is empty if there is none.
 	InstanceUUID, StampText string
 }
 
 // Cluster is a cluster, or the ComputeResource of a standalone host.
 type Cluster struct {
 	MoRef, Name string
-	// Standalone reports whether it is of a standalone host. DRS reports whether DRS is on.
+	// Standalone reports whether this is the ComputeResource of a standalone host. DRS reports whether DRS is on.
 	Standalone, DRS bool
-	// Level is the automation level of DRS, and Levels are those of single VMs, by moRef: "" for one that DRS leaves alone.
+	// Level is the automation level of DRS. Levels are the levels of single VMs that override it, by moRef: "" if DRS is disabled for the VM.
 	Level  vim.DrsBehavior
 	Levels map[string]vim.DrsBehavior
-	// Unread reports whether its configuration could not be read.
+	// Unread reports whether the cluster's configuration could not be read.
 	Unread bool
-	// Hosts are the moRefs of its hosts, in order.
+	// Hosts are the moRefs of the cluster's hosts, in order.
 	Hosts []string
-	// Rules are those of our kind, ordered by key, and VMGroups those that they name, ordered by name.
+	// Rules are the DRS rules that servers made for groups, ordered by key. VMGroups are the DRS VM groups that servers made, ordered by name.
 	Rules    []Rule
 	VMGroups []VMGroup
 	// HostGroups are the names of the DRS host groups that have hosts, as vCenter has them, in order.
@@ -82,7 +83,7 @@ type Cluster struct {
 
 // VMGroup is a DRS VM group of members that run on the same host group.
 type VMGroup struct {
-	// UID is the VmGroup's, from the name.
+	// UID is that of the VmGroup, from the DRS VM group's name.
 	UID            types.UID
 	Name, UniqueID string
 	UserCreated    *bool
@@ -92,7 +93,7 @@ type VMGroup struct {
 
 // Rule is a DRS rule that keeps a group's VMs on different hosts or, if it names a host group, the VMs of a VM group there.
 type Rule struct {
-	// UID is the group's, from the rule's name.
+	// UID is that of the VmGroup, from the rule's name.
 	UID  types.UID
 	Name string
 	// Key and UUID are vCenter's; 0 and empty for a rule that does not exist yet.
@@ -102,7 +103,7 @@ type Rule struct {
 	UserCreated        *bool
 	// VMs are moRefs, in order.
 	VMs []string
-	// ForHosts reports whether it is one for a host group; then VMGroup, and no VMs, and HostGroup are set.
+	// ForHosts reports whether it is a VM-host rule: then it has VMGroup and HostGroup, and no VMs.
 	ForHosts           bool
 	VMGroup, HostGroup string
 }

@@ -58,7 +58,7 @@ func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 // bulk is how many objects one call reads.
 const bulk = 250
 
-// fullSpec reads everything that is kept of a member, and the hosts' names in the same call.
+// fullSpec reads all properties that a member needs, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{PropSet: append(placeSpecs(),
 		types.PropertySpec{Type: "VirtualMachine", PathSet: fullPaths},
@@ -84,8 +84,8 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 }
 
 // readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 250 of them.
-// Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which blocks nothing. A failure
-// that no template causes fails the whole reading, which is repeated: a clone has the fingerprint of its time for its life.
+// A fingerprint is the only reason to read the devices of unmanaged VMs. A fingerprint that cannot be read is empty, and blocks nothing. A
+// failure that no template causes fails the whole reading, which is repeated: a clone keeps for life the fingerprint that its template had.
 func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}
 	var refs []types.ManagedObjectReference
@@ -113,7 +113,7 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 }
 
 var (
-	// lightPaths suffice to tell the owner of a VM, which is all that is kept of most VMs.
+	// lightPaths are the properties that show the owner of a VM. Of most VMs, the inventory keeps nothing else.
 	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stamp.Path,
 		"runtime.connectionState"}
 	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.files.vmPathName", "summary.config.numVirtualDisks", "config.hardware.numCPU",

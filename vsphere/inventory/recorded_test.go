@@ -46,7 +46,7 @@ func TestARecordedFirstAnswerOfAStreamEndsWithTheSecondPage(t *testing.T) {
 	}
 }
 
-// VMs with addresses, and a host that answers for its VM's files as long as it can.
+// Recorded VMs: some with addresses, and one whose files its host can't reach.
 func TestWhatRecordedVMsSayOfThemselves(t *testing.T) {
 	t.Parallel()
 	var vms methods.RetrievePropertiesExBody
@@ -64,14 +64,14 @@ func TestWhatRecordedVMsSayOfThemselves(t *testing.T) {
 	}
 }
 
-// fetched is how pyvmomi reads one property.
+// fetched is the answer to pyvmomi's read of one property.
 type fetched[T any] struct {
 	Res struct {
 		Value T `xml:"returnval"`
 	} `xml:"FetchResponse"`
 }
 
-// A vCLS VM of vCenter 8.0.3: nobody customized it, and its Tools run without reporting an address.
+// A vCLS VM of vCenter 8.0.3: its guest was not customized, and its VMware Tools run without reporting an address.
 func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 	t.Parallel()
 	const dir = "pyvmomi/vcenter-8.0.3-vcls-vm/"
@@ -87,10 +87,10 @@ func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 		{Name: "runtime.powerState", Val: r.PowerState}, {Name: "runtime.bootTime", Val: *r.BootTime}, {Name: "guest.toolsRunningStatus", Val: g.ToolsRunningStatus},
 		{Name: "guest.customizationInfo", Val: *g.CustomizationInfo}, {Name: "guest.net", Val: vim.ArrayOfGuestNicInfo{GuestNicInfo: g.Net}}}}, nil)
 	if !m.Reachable || m.Power != plan.PoweredOn || !m.Tools || len(m.IPs) != 0 || m.Boot.Nanosecond() != 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("the VM is %+v, want it reachable and on, with running Tools and no address, and its boot time in whole seconds", m)
 	}
 	if m.Customization != (plan.Customization{}) || !strings.Contains(m.ChangeVersion, ".") {
-		t.Errorf("%+v %s", m.Customization, m.ChangeVersion)
+		t.Errorf("the customization is %+v, and the changeVersion %q, want none, and one with a dot", m.Customization, m.ChangeVersion)
 	}
 	for _, o := range c.ExtraConfig {
 		if _, is := o.GetOptionValue().Value.(string); !is {
@@ -99,8 +99,8 @@ func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 	}
 }
 
-// On a recorded vSAN datastore, where directories have ids for names. In a recording of 8.0.1 the 31 files of seven VMs' disks and snapshots are
-// named so, too.
+// The recording is of a vSAN datastore, whose directories have ids as names. In a recording of 8.0.1, all 31 files of seven VMs' disks and
+// snapshots are named after their VM, too.
 func TestRecordedDisksAreNamedAfterTheirVM(t *testing.T) {
 	t.Parallel()
 	var config fetched[vim.VirtualMachineConfigInfo]

@@ -7,11 +7,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// VMware Tools fall silent while they are upgraded, and when they break; the guest's service does not notice. So what a guest reported
-// stands until it reports something else, or its VM is powered off, or has been powered on again.
+// VMware Tools report nothing while they are upgraded and when they fail, although the guest's service runs on. So the inventory keeps a
+// guest's last report until the guest reports something else, or its VM is powered off or booted again.
 
-// recall completes a member with what its guest reported before in this boot, where it reports nothing now. old can be nil. The caller
-// holds mu.
+// recall fills in what a member's guest reported earlier in this boot and does not report now. old is the member's last reading, or nil. The
+// caller holds mu.
 func (n *Inventory) recall(m, old *Member) {
 	on := m.Power == plan.PoweredOn
 	m.Reported = on && m.HasReported()
@@ -23,13 +23,13 @@ func (n *Inventory) recall(m, old *Member) {
 	}
 }
 
-// compare notes which of the addresses that a guest was given it does not report, although it reports others. The caller holds mu.
+// compare sets the static addresses that a guest does not report, although it reports others. The caller holds mu.
 func (n *Inventory) compare(vm *plan.VM) {
 	vm.Untaken = untakenAddresses(vm.IPs, addressesWithin(n.guestNetworks, vm.Given()))
 }
 
-// recorded completes VMs with what the group's status says that their guests reported last, where this replica of the server has seen no
-// report since they were powered on: it might have just started. The caller holds mu.
+// recorded fills in what the group's status says that guests reported last, for VMs of which this replica has seen no report since they were
+// powered on, for example because the replica has just started. The caller holds mu.
 func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 	if ask.RecordedIn != "" && ask.RecordedIn != n.vcenter {
 		return vms

@@ -13,24 +13,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// requests are what groups asked for lately, and what that needs from vCenter. Requests that are not repeated are forgotten (dropUnasked).
+// requests has what groups asked for since the last rescan, and what they need from vCenter for it. forgetRequests drops requests that are not
+// repeated.
 type requests struct {
 	mu sync.Mutex
-	// requesters are the groups that asked for a folder lately, by namespace and name;
-	// formerRequesters, those of the time before.
+	// requesters are the groups that asked for a folder since the last forgetRequesters, by namespace and name; formerRequesters are those that
+	// asked in the period before.
 	requesters, formerRequesters map[placeKey]requester
-	placements                   map[plan.Home]*GroupFolder // but for that of the settings
-	awaited                      map[string]awaited         // VMs that a read was asked for
-	unheard                      map[string]bool            // what the stream may not have reported: see unwatched
+	placements                   map[plan.Home]*GroupFolder // without that of the settings
+	awaited                      map[string]awaited         // VMs that the reader was asked to read
+	unreported                   map[string]bool            // objects that the stream may not have reported: see unwatched
 	missing                      missingSet
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
-	glimpses                     map[string]glimpsed        // and those that somebody asked about who only looks
-	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules lately
+	previews                     map[string]previewReading  // VMs that were read for a preview, by moRef
+	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules since the last rescan
 	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
 }
 
-// awaited is a VM that a read was asked for: what a group's status says of it.
+// awaited is a VM that the reader was asked to read, with its record in the group's status.
 type awaited struct {
 	uid      types.UID
 	recorded v1alpha1.Member
@@ -41,10 +42,10 @@ func (q *requests) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.requesters, q.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
-	q.placements, q.awaited, q.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
+	q.placements, q.awaited, q.unreported = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
 	q.missing = missingSet{all: map[plan.VMID]*Missing{}, byMoRef: map[string][]*Missing{}, by: map[string]plan.Actor{}, removed: map[types.UID]plan.Removed{}}
 	q.adoptions, q.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
-	q.glimpses = map[string]glimpsed{}
+	q.previews = map[string]previewReading{}
 	q.ruleRequests, q.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
 }
 
@@ -91,16 +92,16 @@ func (q *requests) forgetRequesters() {
 	}
 }
 
-// hearOf notes an object that the stream has to report, unless it did.
-func (q *requests) hearOf(moRefs ...string) {
+// expectReport notes objects that the stream should report. unwatched returns those that it does not.
+func (q *requests) expectReport(moRefs ...string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, moRef := range moRefs {
-		q.unheard[moRef] = true
+		q.unreported[moRef] = true
 	}
 }
 
-// isAwaited reports whether vCenter is being asked about a VM of which nothing is known. The caller holds Inventory.mu.
+// isAwaited reports whether a VM of which nothing is known is being read. The caller holds Inventory.mu.
 func (q *requests) isAwaited(r *v1alpha1.Member) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +109,7 @@ func (q *requests) isAwaited(r *v1alpha1.Member) bool {
 	return is
 }
 
-// destroyer returns who destroyed a VM, as far as that is known. The caller holds Inventory.mu.
+// destroyer returns who destroyed a VM; zero if that is not known. The caller holds Inventory.mu.
 func (q *requests) destroyer(r *v1alpha1.Member) plan.Actor {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +138,7 @@ func (q *requests) putAdoptCandidate(m *Machine, w *changes) {
 	}
 }
 
-// dropAdoptCandidate drops a VM that became a member, or is gone. The caller holds Inventory.mu.
+// dropAdoptCandidate drops a VM that became a member or is gone. The caller holds Inventory.mu.
 func (q *requests) dropAdoptCandidate(ref string, w *changes) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,8 +150,8 @@ func (q *requests) dropAdoptCandidate(ref string, w *changes) {
 	}
 }
 
-// forgetAdoptCandidates drops those that no group asked for since the last time, and all answers: groups that still exist ask
-// again. The caller holds Inventory.mu.
+// forgetAdoptCandidates drops the candidates that no group asked for since its last call, and all answers: groups that still exist ask again.
+// The caller holds Inventory.mu.
 func (q *requests) forgetAdoptCandidates() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,7 +164,8 @@ func (q *requests) forgetAdoptCandidates() {
 	clear(q.adoptions)
 }
 
-// dropUnasked: groups that still exist ask again at their next hook call. The caller holds Inventory.mu.
+// dropUnasked drops the requests that groups have not repeated. Groups that still exist ask again at their next hook call. The caller holds
+// Inventory.mu.
 func (q *requests) dropUnasked() {
 	q.forgetRequesters()
 	q.forgetAdoptCandidates()
@@ -181,26 +183,26 @@ func (n *Inventory) wholeRefs() []string {
 	return slices.AppendSeq(refs, maps.Keys(n.requests.adoptCandidates))
 }
 
-// unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not
-// checked for that reason. The latter include VMs that a group's status names and that are hidden from our user. It looks only at those
-// that are new, or left the stream, since it found them reported.
+// unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not read
+// for that reason. VMs with an unclear owner include those that a group's status names and that are hidden from the server's account.
+// unwatched considers only the objects of expectReport: those that are new, or have left the stream.
 func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
 	var refs []vim.ManagedObjectReference
-	for moRef := range n.requests.unheard {
+	for moRef := range n.requests.unreported {
 		ref := VMRef(moRef)
 		if p, is := n.objects.places.byRef[moRef]; is {
 			ref.Type = p.Kind
 		} else if n.objects.members[moRef] == nil && !n.objects.unreadable[moRef] {
-			delete(n.requests.unheard, moRef)
+			delete(n.requests.unreported, moRef)
 			continue
 		}
 		switch {
 		case seen.entered[moRef]:
-			delete(n.requests.unheard, moRef)
+			delete(n.requests.unreported, moRef)
 		case !seen.checked[moRef]:
 			refs = append(refs, ref)
 		}

@@ -10,22 +10,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// A resync is a read of everything. First it reads a little of all VMs and places, page by page, and publishes each page; then whatever must
-// be read whole, a hundred at a time, between the other reads; at last it forgets what it did not see. So nothing waits for it, it needs
-// little memory, and it can take as long as it makes progress.
+// A resync is a read of everything. First it reads a few properties of all VMs and places, page by page, and publishes each page. Then it reads
+// the objects of which all properties are needed, a hundred at a time, between the reader's other reads. Finally it forgets the objects that it
+// did not see. So no other read waits for it, it needs little memory, and it can take as long as it makes progress.
 //
-// A page may be older than it looks, and other reads are published meanwhile. What they read is newer than the resync, so what a
-// page says of it is ignored; and what they are reading, the resync reads again at its end.
+// vCenter may have collected a page some time before it returned it, and other reads are published while a resync runs. An object that another
+// read has published is newer than the resync's pages, which skip it. An object that another read is reading, the resync reads again at its end.
 
 // resyncs are the running resync and the next one. Reader.mu guards them.
 type resyncs struct {
 	next    resync
 	running bool
-	// cancel ends the running one.
+	// cancel ends the running resync.
 	cancel context.CancelFunc
-	// newer are the objects that other reads have published since it began.
+	// newer are the objects that other reads have published since the running resync began.
 	newer map[string]bool
-	// After a failure, the next one begins at a time, after a growing pause.
+	// After a failure, the next resync begins at again, after a pause that grows.
 	pause time.Duration
 	again time.Time
 }
@@ -33,17 +33,17 @@ type resyncs struct {
 // resync is one read of everything that is wanted, and its waiters.
 type resync struct {
 	wanted, clusters bool
-	// hasty: somebody waits for it. Otherwise it leaves vCenter time between its calls.
-	hasty   bool
+	// urgent reports whether a caller waits for the resync. If not, the resync pauses between its calls, to leave vCenter time.
+	urgent  bool
 	waiting []chan struct{}
 }
 
 func (p *resync) add(q resync) {
-	p.wanted, p.clusters, p.hasty = p.wanted || q.wanted, p.clusters || q.clusters, p.hasty || q.hasty
+	p.wanted, p.clusters, p.urgent = p.wanted || q.wanted, p.clusters || q.clusters, p.urgent || q.urgent
 	p.waiting = append(p.waiting, q.waiting...)
 }
 
-// overtaken notes what another read has published.
+// overtaken notes the objects that another read has published.
 func (p *resyncs) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
 	if !p.running {
 		return
@@ -51,26 +51,26 @@ func (p *resyncs) overtaken(refs map[types.ManagedObjectReference]bool, r *Readi
 	for ref := range refs {
 		p.newer[ref.Value] = true
 	}
-	for i := range r.Places { // with their moRefs, places are read
+	for i := range r.Places { // a read of objects can return places that it did not ask for
 		p.newer[r.Places[i].MoRef] = true
 	}
 }
 
 // Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
 // share one.
-func (r *Reader) Scan(ctx context.Context) error { return r.awaitResync(ctx, resync{hasty: true}) }
+func (r *Reader) Scan(ctx context.Context) error { return r.awaitResync(ctx, resync{urgent: true}) }
 
 // ScanWithClusters waits until a read of everything and of all clusters, begun after this call, has been published.
 func (r *Reader) ScanWithClusters(ctx context.Context) error {
-	return r.awaitResync(ctx, resync{hasty: true, clusters: true})
+	return r.awaitResync(ctx, resync{urgent: true, clusters: true})
 }
 
-// ScanAtLeisure is Scan for a read that nobody needs soon: it leaves vCenter time between its calls.
+// ScanAtLeisure is Scan for a read that is not urgent: it pauses between its calls, to leave vCenter time.
 func (r *Reader) ScanAtLeisure(ctx context.Context) error { return r.awaitResync(ctx, resync{}) }
 
-// ScanNow reads everything once, and publishes it, for callers that do not run the reader.
+// ScanNow reads everything once, and publishes it. It is for callers that do not call Run.
 func (r *Reader) ScanNow(ctx context.Context) error {
-	return r.goThrough(ctx, resync{hasty: true}, func(ctx context.Context, j job) error { return r.carryOut(ctx, j) })
+	return r.goThrough(ctx, resync{urgent: true}, func(ctx context.Context, j job) error { return r.carryOut(ctx, j) })
 }
 
 func (r *Reader) awaitResync(ctx context.Context, p resync) error {
@@ -80,7 +80,7 @@ func (r *Reader) awaitResync(ctx context.Context, p resync) error {
 	r.resync.next.add(p)
 	r.mu.Unlock()
 	notify(r.wake)
-	notify(r.hurry)
+	notify(r.urgent)
 	return r.until(ctx, published)
 }
 
@@ -118,7 +118,7 @@ func (r *Reader) endResync(p resync, err error) {
 			close(published)
 		}
 	} else {
-		r.log.Debug().Err(err).Msg("a read of everything failed")
+		r.log.Debug().Err(err).Msg("full inventory read failed")
 		r.resync.next.add(p)
 		r.resync.pause = min(max(2*r.resync.pause, readRetryMin), readRetryMax)
 		r.resync.again = time.Now().Add(r.resync.pause)
@@ -182,7 +182,7 @@ func (r *Reader) notOvertaken(refs map[types.ManagedObjectReference]bool) (left 
 	return slices.DeleteFunc(sortedRefs(refs), func(ref types.ManagedObjectReference) bool { return r.resync.newer[ref.Value] })
 }
 
-// clustersDue reports whether the clusters of that vCenter were not read lately, or never.
+// clustersDue reports whether it is time to read the clusters of that vCenter again, or for the first time.
 func (r *Reader) clustersDue(now time.Time, vcenter string) bool {
 	r.mu.Lock()
 	due := now.Sub(r.clustersRead) >= rulesAgain
@@ -190,7 +190,7 @@ func (r *Reader) clustersDue(now time.Time, vcenter string) bool {
 	return due || !r.inventory.clustersKnown(vcenter)
 }
 
-// firstPart is the first part of a resync.
+// firstPart is the first part of a resync: a few properties of all VMs and places.
 type firstPart struct {
 	reader  *Reader
 	resync  resync
@@ -203,8 +203,8 @@ type firstPart struct {
 	whole map[types.ManagedObjectReference]bool
 }
 
-// take publishes a page, but for what must be read whole: VMs that have a stamp or hide whether they do, VMs that a group wants to adopt,
-// and members that were absent, because absent is not gone.
+// take publishes a page. It leaves out, for the second part, the objects of which all properties are needed: VMs that have a stamp or whose
+// stamp can't be read, VMs that a group wants to adopt, and members that no page shows, because those need not be gone.
 func (t *firstPart) take(ctx context.Context, page []types.ObjectContent) error {
 	result := Reading{VCenter: t.session.UUID, Began: t.began}
 	result.decode(page)
@@ -243,7 +243,7 @@ func (t *firstPart) publish(result *Reading) error {
 	return r.publish(t.session.Epoch, *result)
 }
 
-// A resync that nobody waits for makes a pause after each call, leisure times as long as the call took, up to leisureMost.
+// A resync that is not urgent makes a pause after each call, leisure times as long as the call took, up to leisureMost.
 const (
 	leisure     = 4
 	leisureMost = time.Second
@@ -252,9 +252,9 @@ const (
 func (t *firstPart) rest(ctx context.Context) {
 	r := t.reader
 	r.mu.Lock()
-	hasty := t.resync.hasty || r.resync.next.hasty
+	urgent := t.resync.urgent || r.resync.next.urgent
 	r.mu.Unlock()
-	if !hasty {
+	if !urgent {
 		session.Sleep(ctx, min(leisure*time.Since(t.paused), leisureMost))
 	}
 	t.paused = time.Now()

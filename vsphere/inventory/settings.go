@@ -30,9 +30,10 @@ type Selection struct {
 	Folder string
 	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
 	ClusterID string
-	// AdoptFrom says from which folders groups can adopt VMs; none by default.
+	// AdoptFrom are the folders from which groups can adopt VMs; none by default.
 	AdoptFrom []AdoptRule
-	// GuestNetworks bound the addresses that guests report: others are ignored. Empty: all are allowed.
+	// GuestNetworks are the networks whose addresses members can have: the server ignores other addresses that guests report. If empty, all
+	// are allowed.
 	GuestNetworks []netip.Prefix
 }
 
@@ -58,12 +59,12 @@ func (c Selection) folderPath() []string {
 	return strings.Split(strings.Trim(c.Folder, "/"), "/")
 }
 
-// Settings are the objects in this vCenter that the settings name. They are resolved once a session.
+// Settings are the objects in this vCenter that the settings name. They are looked up once in each session.
 type Settings struct {
 	Datacenter     types.ManagedObjectReference
 	datacenterName string // "DC0"
 	DatacenterPath string // "/DC0"
-	// VMFolder is the datacenter's VM folder, root is Config.Folder below it.
+	// VMFolder is the datacenter's VM folder, and Root the root folder, Selection.Folder below it.
 	VMFolder types.ManagedObjectReference
 	Root     types.ManagedObjectReference
 	RootPath string   // "/DC0/vm/vm-operator"
@@ -199,7 +200,7 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	return nil
 }
 
-// FindRoot goes down the root folder's path as far as it exists, and creates nothing. It returns the missing names.
+// FindRoot follows the root folder's path as far as it exists, and creates nothing. It returns the missing names.
 func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
 	at := l.at
 	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
@@ -223,7 +224,7 @@ func noFolder(path string) *vcfault.Error {
 	return vcfault.ForOperator(vcfault.ReasonFolderNotFound, "%s is not a folder: set --folder to a folder's path, or one that is free.", path)
 }
 
-// makeRoot goes down the root folder's path and creates missing folders. If another replica creates one
+// makeRoot follows the root folder's path and creates missing folders. If another replica creates one
 // at the same time, that one is used.
 func (l *Lookup) makeRoot(ctx context.Context) error {
 	at := l.at
@@ -285,7 +286,7 @@ const (
 )
 
 // listed searches with govmomi's finder. The finder reads what it lists object by object, so a search fails if any of these
-// vanishes meanwhile, even an irrelevant one (https://github.com/vmware/govmomi/issues/1087): then listed searches again.
+// vanishes during the search, even an irrelevant one (https://github.com/vmware/govmomi/issues/1087): then listed searches again.
 func listed[T any](ctx context.Context, list func(context.Context, string) ([]T, error), path string) ([]T, error) {
 	for tries := 1; ; tries++ {
 		all, err := found(list(ctx, path))

@@ -11,12 +11,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// State returns what is known of a group from memory: no call, no waiting, hardly an allocation. It remembers that the group asked, and
-// has the reader read what the group needs and nobody has read yet. A preview leaves no trace.
+// State returns what is known of a group. It answers from memory, without a call or a wait, and with few allocations. It remembers that the
+// group asked, and asks the reader to read the objects that the group needs and that were not read yet. For a preview, it does neither.
 //
-// A recorded VM counts as gone if it was destroyed, and also if it was read and no longer has the group's valid stamp: somebody took
-// the stamp off, so it is an unmanaged VM, which the group never touches again. It does not count as gone
-// while that is unclear, because its configuration is unreadable or its stamp of an unknown version, nor while it is missing.
+// A recorded VM counts as gone if it was destroyed, or if it was read and no longer has a valid stamp of the group: without the stamp it is an
+// unmanaged VM, which the group never touches again. It does not count as gone while it is missing, nor while its owner is unclear, because
+// its configuration is unreadable or its stamp has an unknown version.
 func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -67,21 +67,21 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Free = n.objects.free(s.Folder, ask.Taken)
 	s.Target = n.folders.target(at, &ask)
 	if ask.Preview {
-		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.glimpse)
+		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.wholeForPreview)
 		return s
 	}
 	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
 	return s
 }
 
-// unstampedPatience is how long a VM whose stamp was taken off does not count as gone: much longer than the stream takes.
-const unstampedPatience = 5 * time.Second
+// unstampedDelay is the time after which a VM whose stamp was removed counts as gone. vCenter's stream reports other changes much sooner.
+const unstampedDelay = 5 * time.Second
 
 // isGone reports whether a VM that was the group's no longer is. It asks for a read if nothing is known of the VM, unless for a preview.
 //
-// Another replica, which is removing the group, may have just released a VM whose stamp is gone. That
-// replica has marked another member before, and vCenter's reports of two VMs may come in any order. So isGone waits for that mark for
-// a moment before the VM can be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
+// A VM can lose its stamp because another replica, which is removing the group, has just released it. Before that, the other replica has
+// marked another member, but vCenter may report changes of two VMs in any order. So isGone waits for unstampedDelay before the VM can be
+// replaced, so that the mark is seen first. (Found by a randomized test: one member too many, at the end of a Retain.)
 //
 // kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
@@ -93,7 +93,7 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		reused = true
 	} else if x, found := n.objects.unmanaged[r.MoRef]; found {
 		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
-			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
+			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedDelay)
 		}
 		reused = true
 	}
@@ -116,12 +116,12 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 	return false
 }
 
-// templateKey is a name or path, and the moRef of the datacenter that it is looked for in.
+// templateKey is a template's name or path, and the moRef of the datacenter in which it is looked for.
 type templateKey struct{ datacenter, wanted string }
 
 // template finds a template by its name anywhere in the group's datacenter, or by its inventory path:
 // "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
-// within a name is written %2f. It looks that up once, until something changes. The caller holds mu.
+// within a name is written %2f. It keeps the answer until a template, a place or a plain VM changes. The caller holds mu.
 func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
 	if t, found := answers.Load(key); found {
@@ -132,9 +132,9 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	return t
 }
 
-// target names the datastore or datastore cluster that clones of a group go to, by its datacenter and name, as names are unique there:
-// the one in spec.placement, or that of the settings in their datacenter; empty if the template or a storage policy decides. The caller
-// holds mu.
+// target names the datastore or datastore cluster on which a group's clones are placed, by its datacenter and its name, which is unique there:
+// the one in spec.placement or, in the settings' datacenter, that of the settings. It is empty if the template or a storage policy decides.
+// The caller holds mu.
 func (fs *folders) target(at *GroupFolder, ask *plan.Query) string {
 	name := naming.Last(strings.TrimRight(ask.Datastore, "/"))
 	if ask.Datastore == "" && ask.StoragePolicy == "" && at.datacenter == fs.own.datacenter && fs.settings != nil {

@@ -63,10 +63,10 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	s.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", NeedsOperator: true})
 	got := s.look()
 	if !got.Known || got.Fault == nil || got.Fault.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the state is %+v, want it known, with the folder as before and the fault of the settings", got)
 	}
 	if h := s.Health(); !h.Known || h.Fault != nil || h.Unfit.Reason != "ResourcePoolAmbiguous" || h.VCenter != "vc" || !h.UnknownSince.IsZero() {
-		t.Errorf("%+v", h)
+		t.Errorf("the health is %+v, want it known, without a fault, and unfit", h)
 	}
 	never := newFilled()
 	never.folders.own = nil
@@ -76,10 +76,10 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	}
 	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
 	if got = s.look("vm-1"); got.Known || got.Fault.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the state is %+v, and the reader was asked for %v, want it unknown, and no read", got, s.asked)
 	}
 	if h := s.Health(); h.Known || h.Fault.Reason != "VCenterUnreachable" || h.UnknownSince.IsZero() {
-		t.Errorf("%+v", h)
+		t.Errorf("the health is %+v, want it unknown since some time, with the fault", h)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	}
 	s.Decide(s.Missing()[0], Cause{How: "its host was removed"})
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "its host was removed" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the state is %+v, want the VM vanished, because its host was removed", got)
 	}
 	s.Decide(s.Missing()[0], Cause{Destroyed: true, By: plan.Actor{User: "alice"}, How: "it was destroyed by alice"})
 	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.Gone{{MoRef: "vm-1", By: plan.Actor{User: "alice"}}}) || len(got.Vanished) != 0 || len(s.notified) != 3 || len(s.asked) != 1 {
@@ -157,7 +157,8 @@ func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverHappenedToIt(t *test
 	}
 }
 
-// Two installations, each with a vCenter, look at one group while its label changes. What the other one removes is not missing here.
+// When a group's label changes, two installations with different vCenters can see the group at once. A VM of the other vCenter is not missing
+// in this one.
 func TestAVMRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	s := newFilled()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1"), RecordedIn: "another"}
@@ -205,7 +206,7 @@ func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.
 	done := func() {
 		for _, c := range n.State(ref, ask).Candidates {
 			if !c.Done {
-				t.Fatalf("%+v, %+v", c, c.Fault)
+				t.Fatalf("the candidate is %+v with the fault %v, want it adopted already", c, c.Fault)
 			}
 		}
 	}

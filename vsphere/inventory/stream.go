@@ -22,64 +22,65 @@ const (
 	// maxWait is how long vCenter can keep a call of the stream open when nothing changes. It is below any
 	// session's time-out.
 	maxWait = 20 * time.Second
-	// shortWait is the same while there are members that the stream did not report.
+	// shortWait replaces maxWait while there are members that the stream did not report.
 	shortWait = time.Second
-	// patience is how long a call can overstay that while vCenter answers other calls: a busy one keeps the stream waiting.
-	patience = time.Minute
-	// silence is how long a call can overstay it before another call, which must be answered within answerMost, shows whether vCenter does.
+	// overdueMost is how much later than maxWait a call can return while vCenter answers other calls: a busy vCenter delays the stream.
+	overdueMost = time.Minute
+	// When a call is later than maxWait by silence, the server makes another call, to find out whether vCenter still answers. vCenter must
+	// answer that call within answerMost.
 	silence, answerMost = 10 * time.Second, 20 * time.Second
-	// firstAnswer bounds each page of the stream's first answer, which has everything: vCenter may take longer for
+	// firstAnswer bounds each page of the stream's first answer, which has all objects: vCenter may take longer for
 	// it than WaitOptions.maxWaitSeconds.
 	firstAnswer = 5 * time.Minute
-	// streamPause lets changes accumulate in vCenter after some came, so that one call returns many.
+	// streamPause is the pause after an answer with changes, so that changes accumulate in vCenter and one call returns many.
 	streamPause = 250 * time.Millisecond
-	// rescan is when everything is read again for the first time after a stream was opened, to repair what it may have missed. Then it
-	// is read again after twice that time, and so on: the longer a stream lasts, the rarer, but after rescanMost times rescan at most.
-	// Whatever was asked for long ago is forgotten every rescan.
+	// rescan is the time after the opening of a stream at which everything is read again, to repair what the stream may have missed. The
+	// interval to the next read doubles each time, up to rescanMost times rescan. Every rescan, requests that were not repeated are
+	// forgotten.
 	rescan     = 5 * time.Minute
 	rescanMost = 12
 	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
 	rulesAgain = time.Minute
-	// refit is how often the settings are looked up again while they do not fit.
-	refit = 20 * time.Second
-	// farewell bounds each call that cleans up in vCenter.
-	farewell = 2 * time.Second
+	// settingsRetry is the interval at which the settings are looked up again while an object that they name is missing or ambiguous.
+	settingsRetry = 20 * time.Second
+	// cleanupTimeout bounds each call that cleans up in vCenter.
+	cleanupTimeout = 2 * time.Second
 )
 
-// Sessions provides the session for following vCenter. Lost reports that it is gone or unreachable; Health returns why there is none,
-// or nil.
+// Sessions provides the session on which the stream runs. The stream calls Lost if the session ended or is unreachable. Health returns why
+// there is no session, or nil.
 type Sessions interface {
 	Session(ctx context.Context) (*session.Session, error)
 	Lost(s *session.Session, err error)
 	Health() *plan.Fault
 }
 
-// Stream asks vCenter for changes and tells the reader which objects changed. It only invalidates: its values may be
-// old, while what the reader then reads is not.
+// Stream asks vCenter for changes and tells the reader which objects changed. It takes no values from vCenter's reports, because they may be
+// old: the reader reads the objects.
 type Stream struct {
 	sessions  Sessions
 	selection Selection
 	inventory *Inventory
 	reader    *Reader
 	log       zerolog.Logger
-	whole     atomic.Bool // everything was read at least once
+	whole     atomic.Bool // whether everything was read at least once
 
 	maxWait, silence time.Duration
 
-	// Timed gets how long it took to read everything: the stream's "first" answer, and each "full" read. It can be nil.
+	// Timed is called with the duration of the stream's "first" answer and of each "full" read. It can be nil.
 	Timed func(read string, took time.Duration)
 
-	// left is the previous collector. After a network failure its session may still exist.
+	// left is the previous property collector. After a network failure, its session may still exist in vCenter.
 	left struct {
 		session   *session.Session
 		collector types.ManagedObjectReference
 	}
 }
 
-// WatchSpec lists the properties that vCenter sends updates of, for all places and VMs below root. Their values are dropped while they are
-// read (session.WithoutValues): a VM is a member by its stamp, and guests of all others report addresses, too. The properties are few, because vcsim compares
-// all of them for each update. A change of the hardware, or of the stamp, shows as config.changeVersion; bootTime shows that a guest was
-// off for a moment only.
+// WatchSpec lists the properties of which vCenter sends updates, for all places and VMs below root. The decoder drops their values
+// (session.WithoutValues), because most are of VMs that are no members, whose guests report addresses, too. The properties are few, because
+// vcsim compares all of them for each update. A change of the hardware or of the stamp shows as a change of config.changeVersion, and a short
+// power-off as one of bootTime.
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	return types.PropertyFilterSpec{ObjectSet: everyVM(root), PropSet: append(placeSpecs(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
@@ -92,8 +93,8 @@ func NewStream(sessions Sessions, selection Selection, n *Inventory, r *Reader, 
 	return &Stream{sessions: sessions, selection: selection, inventory: n, reader: r, log: log, maxWait: maxWait, silence: silence}
 }
 
-// The stream is opened again at once if it had lasted for a while, otherwise after growing pauses. The client has
-// separate pauses between logins.
+// A stream that lasted for a while is opened again at once, otherwise after growing pauses. The client has separate pauses between
+// logins.
 const (
 	reopenMin = 200 * time.Millisecond
 	reopenMax = 15 * time.Second
@@ -110,7 +111,7 @@ func (st *Stream) Run(ctx context.Context) {
 			break
 		}
 		if errors.Is(err, errSilent) {
-			st.log.Warn().Err(err).Msg("vCenter's stream of changes is opened again")
+			st.log.Warn().Err(err).Msg("reopening vCenter's stream of changes")
 		} else {
 			st.broke(err)
 		}
@@ -144,7 +145,7 @@ func (st *Stream) live(ctx context.Context) error {
 		st.blame(s, err)
 		return err
 	}
-	// Closing the collector makes vCenter end the wait: after a mere disconnect it would continue there.
+	// Closing the collector makes vCenter end the wait. After a mere disconnect, vCenter would continue to wait.
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	changes := make(chan error, 1)
@@ -156,13 +157,12 @@ func (st *Stream) live(ctx context.Context) error {
 	CloseCollector(ctx, s, pc)
 	select {
 	case <-changes:
-	case <-time.After(farewell):
+	case <-time.After(cleanupTimeout):
 	}
 	return err
 }
 
-// broke declares the inventory unknown, and why. The client's reason takes precedence: it knows what all failing calls
-// have in common.
+// broke declares the inventory unknown, and why. The client's reason takes precedence, because the client sees the failures of all calls.
 func (st *Stream) broke(err error) {
 	st.reader.Interrupt()
 	why := st.sessions.Health()
@@ -170,11 +170,11 @@ func (st *Stream) broke(err error) {
 		why = &vcfault.Classify("", err).Fault
 	}
 	if st.inventory.setUnknown(why) {
-		st.log.Warn().Err(err).Str("reason", why.Reason).Msg("vCenter's inventory is not known any more")
+		st.log.Warn().Err(err).Str("reason", why.Reason).Msg("vCenter's inventory is unknown")
 	}
 }
 
-// blame tells the client that its session is gone, if that is what the error says.
+// blame tells the client that its session is gone if the error says so.
 func (st *Stream) blame(s *session.Session, err error) {
 	switch e := vcfault.Classify("", err); e.Reason {
 	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated:
@@ -182,7 +182,7 @@ func (st *Stream) blame(s *session.Session, err error) {
 	}
 }
 
-// attend keeps up to date what the stream does not, until the stream breaks.
+// attend keeps the facts up to date that the stream doesn't report, until the stream breaks.
 func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan error) error {
 	if err := st.Fit(ctx, s); err != nil {
 		return err
@@ -191,9 +191,9 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 	defer cancel()
 	began, scanned := time.Now(), st.scan(ctx, st.reader.Scan)
 	every, left := 1, 1
-	refits, rescans, rules := time.NewTicker(refit), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	retries, rescans, rules := time.NewTicker(settingsRetry), time.NewTicker(rescan), time.NewTicker(rulesAgain)
 	defer rules.Stop()
-	defer refits.Stop()
+	defer retries.Stop()
 	defer rescans.Stop()
 	for {
 		select {
@@ -221,7 +221,7 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 			if st.inventory.usesRules() {
 				st.reader.TouchClusters()
 			}
-		case <-refits.C:
+		case <-retries.C:
 			if !st.inventory.fits() {
 				if err := st.Fit(ctx, s); err != nil {
 					return err
@@ -251,7 +251,7 @@ func (st *Stream) timed(read string, took time.Duration) {
 	}
 }
 
-// Fit looks up what the settings name. If they do not fit, it records that, and nothing breaks.
+// Fit looks up the objects that the settings name. If one is missing or ambiguous, Fit records the fault, and returns no error.
 func (st *Stream) Fit(ctx context.Context, s *session.Session) error {
 	site, err := resolveSettings(ctx, s, st.selection)
 	if err == nil {
@@ -267,7 +267,7 @@ func (st *Stream) Fit(ctx context.Context, s *session.Session) error {
 	return nil
 }
 
-// open creates a property collector with the filter, and reads the state from which changes count.
+// open creates a property collector with the filter, and reads its first answer, on which later answers are based.
 func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
 	made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
 	if err != nil {
@@ -289,7 +289,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 		if err != nil {
 			return pc, "", err
 		}
-		if set == nil { // nothing is visible to our user
+		if set == nil { // the account sees no object
 			return pc, version, nil
 		}
 		more, err := answer.hasMore(set)
@@ -310,7 +310,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 	}
 }
 
-// FirstAnswer opens the stream and closes it again, and counts the objects that it tells of at first.
+// FirstAnswer opens the stream and closes it again. It returns the number of objects in the stream's first answer.
 func (st *Stream) FirstAnswer(ctx context.Context, s *session.Session) (objects int, err error) {
 	seen := watched{entered: map[string]bool{}, checked: map[string]bool{}}
 	pc, _, err := st.open(ctx, s, seen)
@@ -322,23 +322,24 @@ func (st *Stream) FirstAnswer(ctx context.Context, s *session.Session) (objects 
 
 // CloseCollector removes a collector, its filter and any wait on it from vCenter, even when ctx has ended.
 func CloseCollector(ctx context.Context, s *session.Session, pc types.ManagedObjectReference) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	// An error means that the session is gone, and the collector with it.
+	// The call fails if the session is gone. Then the collector is gone, too.
 	_, _ = methods.DestroyPropertyCollector(ctx, s.Vim, &types.DestroyPropertyCollector{This: pc})
 }
 
-// errSilent: vCenter answers other calls than the stream's, which is opened again; nothing else is lost. errDeaf: it answers none.
+// errSilent fails a stream whose calls vCenter no longer answers, although it answers other calls: only the stream is opened again.
+// errUnresponsive fails a stream while vCenter answers no call at all.
 var (
-	errSilent = vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter's stream of changes fell silent; the server opens it again.")
-	errDeaf   = vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter's stream of changes fell silent, and vCenter answers no other call; the server connects again.")
+	errSilent       = vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter's stream of changes fell silent; the server opens it again.")
+	errUnresponsive = vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter's stream of changes fell silent, and vCenter answers no other call; the server connects again.")
 )
 
-// updatesMost bounds the objects in one answer of the stream, so that each answer comes soon even if many objects changed. vCenter
+// updatesMost bounds the number of objects in one answer of the stream, so that vCenter answers soon even if many objects changed. vCenter
 // may return fewer.
 const updatesMost = 250
 
-// wait makes one WaitForUpdatesEx, which vCenter should answer within most, and must within bound. It returns nil if nothing changed.
+// wait makes one call of WaitForUpdatesEx. vCenter should answer within most, and must within bound. wait returns nil if nothing changed.
 func (st *Stream) wait(ctx context.Context, vim *vim25.Client, pc types.ManagedObjectReference, version string, most, bound time.Duration) (*types.UpdateSet, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSilent)
 	defer cancel()
@@ -346,7 +347,7 @@ func (st *Stream) wait(ctx context.Context, vim *vim25.Client, pc types.ManagedO
 	res, err := methods.WaitForUpdatesEx(session.WithoutValues(ctx), vim, &types.WaitForUpdatesEx{
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
-		if cause := context.Cause(ctx); cause == errSilent || cause == errDeaf {
+		if cause := context.Cause(ctx); cause == errSilent || cause == errUnresponsive {
 			err = cause
 		}
 		return nil, fmt.Errorf("wait for updates: %w", err)
@@ -354,27 +355,28 @@ func (st *Stream) wait(ctx context.Context, vim *vim25.Client, pc types.ManagedO
 	return res.Returnval, nil
 }
 
-// listen finds out whether vCenter answers other calls while one of the stream's is late, until ctx ends.
-func (st *Stream) listen(ctx context.Context, s *session.Session, most time.Duration, deaf context.CancelCauseFunc) {
+// listen finds out, until ctx ends, whether vCenter answers other calls while a call of the stream is late. If it doesn't, listen calls
+// unresponsive.
+func (st *Stream) listen(ctx context.Context, s *session.Session, most time.Duration, unresponsive context.CancelCauseFunc) {
 	for late := most; session.Sleep(ctx, late+st.silence); late = 0 {
 		call, cancel := context.WithTimeout(ctx, answerMost)
 		_, err := methods.GetCurrentTime(call, s.Vim)
 		if cancel(); err != nil && !vcfault.NotAuthenticated(err) {
-			deaf(errDeaf)
+			unresponsive(errUnresponsive)
 			return
 		}
 	}
 }
 
-// paging is how far an answer of several pages has come.
+// paging counts the pages of an answer that have come so far, and has the last one's version and first object.
 type paging struct {
 	pages   int
 	version string
 	first   types.ManagedObjectReference
 }
 
-// hasMore reports whether the next call returns the rest of an answer. An answer ends: a page that repeats the one before it, or has
-// nothing, is no part of one. (The version alone tells nothing: govmomi's own vcsim gives all pages but the first the version "P".)
+// hasMore reports whether the next call returns the rest of an answer. It fails if the answer doesn't end: if a page repeats the one before it,
+// or is empty. (The version alone doesn't show that: govmomi's own vcsim gives all pages but the first the version "P".)
 func (p *paging) hasMore(set *types.UpdateSet) (bool, error) {
 	if set.Truncated == nil || !*set.Truncated {
 		*p = paging{}
@@ -388,7 +390,7 @@ func (p *paging) hasMore(set *types.UpdateSet) (bool, error) {
 	return true, nil
 }
 
-// firstOf returns the first object that an answer tells of.
+// firstOf returns the first object in an answer.
 func firstOf(set *types.UpdateSet) (ref types.ManagedObjectReference) {
 	for _, filter := range set.FilterSet {
 		if len(filter.ObjectSet) > 0 {
@@ -398,14 +400,14 @@ func firstOf(set *types.UpdateSet) (ref types.ManagedObjectReference) {
 	return ref
 }
 
-// watched are the objects that the stream has reported, and will report when they go.
+// watched are the objects that the stream has reported. It will report when they leave.
 type watched struct {
 	entered map[string]bool
-	// checked are those that it did not report, and that were read for that reason.
+	// checked are the objects that the stream did not report, and that were read for that reason.
 	checked map[string]bool
 }
 
-// take notes what an answer reports, and returns what left.
+// take notes the objects of an answer, and returns those that left.
 func (w watched) take(set *types.UpdateSet) (left []string) {
 	for _, filter := range set.FilterSet {
 		for _, o := range filter.ObjectSet {
@@ -421,14 +423,14 @@ func (w watched) take(set *types.UpdateSet) (left []string) {
 	return left
 }
 
-// follow tells the reader what changed, until the stream breaks.
+// follow tells the reader which objects changed, until the stream breaks.
 //
-// The stream does not report an object that came and went between two of its answers; but the reader may have read
-// it in between, at the end of the step that made it. So follow waits shortly for members and folders that the stream did not
-// report, and if it still does not, they are read again. (Members in nested vApps, which the
-// stream never sees, are therefore read every maxWait or so.)
+// The stream does not report an object that was created and removed between two of its answers, but the reader may have read the object in
+// between, at the end of the step that created it. So follow waits for a moment for members and folders that the stream did not report. If the
+// stream still does not report them, the reader reads them again. (So members in nested vApps, which the stream never sees, are read every
+// maxWait or so.)
 func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
-	st.inventory.requests.hearOf(st.inventory.knownRefs()...)
+	st.inventory.requests.expectReport(st.inventory.knownRefs()...)
 	for answer := (paging{}); ; {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
@@ -437,7 +439,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 		began := time.Now()
 		heard, cancel := context.WithCancelCause(ctx)
 		go st.listen(heard, s, most, cancel)
-		set, err := st.wait(heard, s.Vim, pc, version, most, most+patience)
+		set, err := st.wait(heard, s.Vim, pc, version, most, most+overdueMost)
 		cancel(nil)
 		if err != nil {
 			if !errors.Is(err, errSilent) {
@@ -451,7 +453,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 				return err
 			}
 			version = set.Version
-			st.inventory.requests.hearOf(seen.take(set)...)
+			st.inventory.requests.expectReport(seen.take(set)...)
 			st.reader.Touch(st.changed(set)...)
 		} else if most == st.maxWait {
 			clear(seen.checked)
@@ -465,15 +467,15 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 				seen.checked[ref.Value] = true
 			}
 		}
-		hasty := time.Since(began) < most/2 // vCenter answers at once only if something changed
-		if (set != nil || hasty) && !session.Sleep(ctx, streamPause) {
+		early := time.Since(began) < most/2 // vCenter answers at once only if something changed
+		if (set != nil || early) && !session.Sleep(ctx, streamPause) {
 			return ctx.Err()
 		}
 	}
 }
 
-// changed lists what to read: everything that changed, except for irrelevant changes of unmanaged
-// VMs, and for objects that left and whose last read found them gone. A VM that is being read may have become a member.
+// changed lists the objects to read: all that changed, except for unmanaged VMs whose change is irrelevant, and for objects that left
+// and were found gone by their last read. A VM that is being read is never left out, because it may have become a member.
 func (st *Stream) changed(set *types.UpdateSet) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	for _, filter := range set.FilterSet {

@@ -11,7 +11,7 @@ import (
 // othersListed is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// findTemplate: the caller holds mu.
+// findTemplate finds a template by a name or path, as template describes. The caller holds mu.
 func (o *objects) findTemplate(at *GroupFolder, wanted string) plan.Template {
 	t := plan.Template{Datacenter: at.name}
 	name := naming.Last(wanted)
@@ -34,13 +34,13 @@ func (o *objects) findTemplate(at *GroupFolder, wanted string) plan.Template {
 	return t
 }
 
-// describe fills in what is known of the disks and the host of the template with t's moRef. The caller holds mu.
+// describe fills in the fingerprint of the disks and the host of the template with t's moRef. The caller holds mu.
 func (o *objects) describe(t *plan.Template) {
 	x := o.machine(t.MoRef)
 	t.Fingerprint, t.Host = x.contents, x.host
 }
 
-// otherTemplates: the caller holds mu.
+// otherTemplates lists other templates' names, for a message that the wanted one is not found. The caller holds mu.
 func (o *objects) otherTemplates(at *GroupFolder) []string {
 	var names []string
 	for name, refs := range o.templates {
@@ -54,8 +54,8 @@ func (o *objects) otherTemplates(at *GroupFolder) []string {
 	return names[:min(len(names), othersListed)]
 }
 
-// plainVM returns the path of a VM that has the wanted template's name but is no template. It is for admins only: authors of a VmGroup
-// must not learn of other VMs. The caller holds mu.
+// plainVM returns the path of a VM that has the wanted template's name but is not a template. The path is for operators only: authors of a
+// VmGroup must not learn which other VMs exist. The caller holds mu.
 func (o *objects) plainVM(at *GroupFolder, wanted string) string {
 	name := naming.Last(wanted)
 	var found []string
@@ -76,8 +76,8 @@ func (o *objects) plainVM(at *GroupFolder, wanted string) string {
 	return slices.Min(found)
 }
 
-// named finds the VMs that entries name: by a moRef, or an inventory path like that of a template. A name alone is not enough:
-// the group may remove an adopted VM, so the server must not guess. The caller holds mu.
+// named finds the VMs that entries of spec.adopt name, by a moRef or by an inventory path like that of a template. It does not accept a name
+// alone: the group may remove an adopted VM, so the server must not guess which VM is meant. The caller holds mu.
 func (o *objects) named(at *GroupFolder, entries []string) map[string][]string {
 	found := make(map[string][]string, len(entries))
 	byName := map[string][]string{}
@@ -121,13 +121,13 @@ func (o *objects) matches(x unmanagedVM, at *GroupFolder, wanted string) bool {
 		parts[i] = naming.Unescape(parts[i])
 	}
 	if parts[0] == "" {
-		return o.standsAt(x, "", parts[1:])
+		return o.isAt(x, "", parts[1:])
 	}
-	return o.standsAt(x, "", parts) || o.standsAt(x, at.VMFolder, parts)
+	return o.isAt(x, "", parts) || o.isAt(x, at.VMFolder, parts)
 }
 
-// standsAt reports whether a VM is at the end of a path that begins below a place; "" is the root folder. The caller holds mu.
-func (o *objects) standsAt(x unmanagedVM, base string, path []string) bool {
+// isAt reports whether path leads from base to a VM; the base "" is the root folder. The caller holds mu.
+func (o *objects) isAt(x unmanagedVM, base string, path []string) bool {
 	at := x.parent
 	for i := len(path) - 2; i >= 0; i-- {
 		p, found := o.places.byRef[at]
@@ -140,7 +140,7 @@ func (o *objects) standsAt(x unmanagedVM, base string, path []string) bool {
 	return base == at && base != "" || base == "" && found && p.Parent == ""
 }
 
-// listTemplate: the caller holds mu.
+// listTemplate adds a VM to the templates by name, if it is a template. The caller holds mu.
 func (o *objects) listTemplate(ref, name string, template bool, w *changes) {
 	if !template {
 		return
@@ -150,14 +150,14 @@ func (o *objects) listTemplate(ref, name string, template bool, w *changes) {
 	w.tree, w.fire[""] = true, true
 }
 
-// unlistTemplate: the caller holds mu.
+// unlistTemplate removes a member from the templates by name, if it is a template. The caller holds mu.
 func (o *objects) unlistTemplate(ref string, m *Member, w *changes) {
 	if m != nil {
 		o.unlist(ref, m.Name, m.Template, w)
 	}
 }
 
-// unlist: the caller holds mu.
+// unlist removes a VM from the templates by name, if it is a template. The caller holds mu.
 func (o *objects) unlist(ref, name string, template bool, w *changes) {
 	if !template {
 		return
@@ -170,8 +170,8 @@ func (o *objects) unlist(ref, name string, template bool, w *changes) {
 	w.tree, w.fire[""] = true, true
 }
 
-// FindTemplate finds a template as State does. others are the names of existing
-// templates, and plain is the path of a VM of that name that is not a template.
+// FindTemplate finds a template as State does. others are the names of up to othersListed existing templates, and plain is the path of a VM of
+// that name that is not a template.
 func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -1,5 +1,5 @@
-// This file reads what vCenter's inventory has, from the root folder down: each place (a folder, datacenter or vApp), and of each VM
-// what tells whose it is, page by page. It has no lock.
+// This file reads vCenter's inventory from the root folder down, page by page: each place (a folder, datacenter or vApp), and of each VM the
+// properties that show its owner. It has no lock.
 
 package inventory
 
@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// placeSpecs are the properties that tell where a place is.
+// placeSpecs are the properties that show where a place is.
 func placeSpecs() []types.PropertySpec {
 	return []types.PropertySpec{
 		{Type: "Folder", PathSet: []string{"name", "parent"}},
@@ -53,13 +53,13 @@ func clusterSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	}
 }
 
-// readTree reads every place, and these properties of every VM, in one call, and passes each page of the answer on. If that fails for one
-// object, it begins again and goes down level by level, by moRefs. It returns what cannot be read: VMs, and places for which our user has
-// no permission, which are as good as hidden. It must know the content of every other place.
+// readTree reads every place, and the properties ofVM of every VM, in one call, and calls each with each page of the answer. If the call fails
+// because of one object, readTree begins again and reads level by level, by moRefs. It returns the objects that cannot be read: VMs, and places
+// on which the account has no permission. It fails if it can't read the content of another place.
 func readTree(ctx context.Context, s *session.Session, ofVM []string, each func([]types.ObjectContent) error) (unread []types.ManagedObjectReference, err error) {
 	root := s.Vim.ServiceContent.RootFolder
 	vm := types.PropertySpec{Type: "VirtualMachine", PathSet: ofVM}
-	var refused error // by each
+	var refused error // of each
 	err = session.Pages(ctx, s, types.PropertyFilterSpec{ObjectSet: everyVM(root), PropSet: append(placeSpecs(), vm)}, func(page []types.ObjectContent) error {
 		refused = each(page)
 		return refused
@@ -100,13 +100,13 @@ func readTree(ctx context.Context, s *session.Session, ofVM []string, each func(
 // atOnce is how many objects one call reads by their moRefs.
 const atOnce = 500
 
-// treeTypes are what Read reads.
+// treeTypes are the types of the objects that readTree reads.
 var treeTypes = []string{"Folder", "Datacenter", "VirtualApp", "VirtualMachine"}
 
 // childPaths lead to the children of a place.
 var childPaths = map[string]string{"Folder": "childEntity", "Datacenter": "vmFolder", "VirtualApp": "vm"}
 
-// levelSpec reads what Read reads of objects, and their children.
+// levelSpec reads of objects what readTree reads, and their children.
 func levelSpec(vm types.PropertySpec, refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{vm}}
 	for _, p := range placeSpecs() {

@@ -31,15 +31,15 @@ func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 		for len(notified) > 0 {
 			<-notified
 		}
-		time.Sleep(unstampedPatience)
+		time.Sleep(unstampedDelay)
 		synctest.Wait()
 		if !gone(false) || len(notified) != 1 || <-notified != "uid-web" {
-			t.Errorf("after %s: gone is %v", unstampedPatience, gone(false))
+			t.Errorf("after %s: gone is %v", unstampedDelay, gone(false))
 		}
 	})
 }
 
-// One that was released, or whose stamp somebody took off, is no member that can come back: nothing could resolve it. (Found by a
+// A VM that lost its stamp is not a member, so it must not count as missing when it leaves: no later reading could end that. (Found by a
 // randomized test: a deletion never ended.)
 func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
 	for name, course := range map[string]func(s *filled, m Machine){
@@ -62,7 +62,7 @@ func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
 				recorded[0].InstanceUUID = m.InstanceUUID
 				s.publish(m)
 				course(s, m)
-				time.Sleep(unstampedPatience)
+				time.Sleep(unstampedDelay)
 				synctest.Wait()
 				if got := s.State(web, plan.Query{Recorded: recorded}); len(got.Gone) != 1 || len(got.Vanished) > 0 {
 					t.Errorf("gone: %+v, vanished: %+v", got.Gone, got.Vanished)

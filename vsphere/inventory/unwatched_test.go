@@ -22,7 +22,7 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 	}
 	for range 2 {
 		if got := unwatched(); !slices.Equal(got, []string{refOf(1)}) {
-			t.Fatalf("%v", got)
+			t.Fatalf("the unwatched objects are %v, want %s alone", got, refOf(1))
 		}
 	}
 	seen.checked[refOf(1)] = true
@@ -34,11 +34,11 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 		t.Errorf("it is not read again: %v", got)
 	}
 	seen.entered[refOf(1)] = true
-	if got := unwatched(); got != nil || len(s.requests.unheard) != 0 {
-		t.Errorf("all are reported: %v, and %v are looked at again", got, s.requests.unheard)
+	if got := unwatched(); got != nil || len(s.requests.unreported) != 0 {
+		t.Errorf("all are reported: %v, and %v are looked at again", got, s.requests.unreported)
 	}
 	delete(seen.entered, refOf(0))
-	s.requests.hearOf(refOf(0)) // as follow does with what left
+	s.requests.expectReport(refOf(0)) // as follow does with what left
 	if got := unwatched(); !slices.Equal(got, []string{refOf(0)}) {
 		t.Errorf("one that left the stream is not read: %v", got)
 	}

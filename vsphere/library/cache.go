@@ -1,6 +1,6 @@
-// Package library keeps what spec.template names in vCenter's content libraries: library/item, which is backed by a VM template of the
-// inventory, or is an OVF that is deployed as one. Groups look it up in memory; one goroutine reads it, one item after the other, and each
-// deployment has one of its own.
+// Package library keeps the items of vCenter's content libraries that spec.template names as library/item. An item is a VM template of the
+// inventory, or an OVF that the server deploys as a VM template. Groups look items up in memory. One goroutine reads the items, one after the
+// other; each deployment runs in a goroutine of its own.
 package library
 
 import (
@@ -22,15 +22,15 @@ import (
 const (
 	// readEvery is the time between two readings of an item: libraries do not report changes.
 	readEvery = time.Minute
-	// soonest is the shortest time between two readings.
+	// soonest is the minimum time between two readings of an item.
 	soonest = 10 * time.Second
 	// readTimeout bounds the reading of one item.
 	readTimeout = 30 * time.Second
-	// forgottenAfter is how long an item is read that no group asks for.
+	// forgottenAfter is the time after which an item is forgotten that no group asks for.
 	forgottenAfter = 10 * time.Minute
-	// deployTimeout bounds a deployment, whose disks vCenter copies from the library.
+	// deployTimeout bounds a deployment, in which vCenter copies disks from the library.
 	deployTimeout = 2 * time.Hour
-	// deployAgain is the time between a deployment that an operator must help with and the next one.
+	// deployAgain is the time after which a deployment is tried again that failed for a reason that an operator must correct.
 	deployAgain = 2 * time.Minute
 )
 
@@ -38,61 +38,60 @@ const (
 type Deployer interface {
 	// Deployed returns the moRef of the template that an OVF was deployed as; empty if there is none yet.
 	Deployed(ctx context.Context, ovf *OVF) (moRef string, err error)
-	// Examine returns what a deployment would fail on. It changes nothing.
+	// Examine returns the error with which a deployment would fail. It changes nothing.
 	Examine(ctx context.Context, ovf *OVF) error
-	// Deploy deploys it. While somebody else does, its error is one that passes.
+	// Deploy deploys an OVF. While another server deploys it, Deploy returns a transient error.
 	Deploy(ctx context.Context, ovf *OVF) error
 	// CreateRoot creates the folder of these templates, which is the server's root folder, if it is missing.
 	CreateRoot(ctx context.Context) error
 }
 
-// Cache is what is known of the items that groups ask for. Only a reading that found out makes an answer: while vCenter does not answer,
-// the last one stays.
+// Cache has the items that groups ask for, as last read. It keeps an answer while vCenter can't be read.
 type Cache struct {
 	rest    func(context.Context, func(context.Context, *session.RESTSession) error) error
 	ovfs    Deployer
 	changed func()
 	log     zerolog.Logger
-	wake    chan struct{}  // has a place for one
+	wake    chan struct{}  // an item is due; its capacity is 1
 	running sync.WaitGroup // the deployments
 
 	mu       sync.Mutex
-	items    map[string]*shelved // by text
-	glimpses map[string]glimpse  // by text
+	items    map[string]*cachedItem // by text
+	previews map[string]previewed   // by text
 }
 
-// glimpse is what an item was found to be for a preview, which may name one that no group asks for.
-type glimpse struct {
+// previewed is an item that was read for a preview. No group may ask for it.
+type previewed struct {
 	found Source
 	fault *plan.Fault
 	at    time.Time
 }
 
-// Source is the VM template that an item is, or was deployed as: then Fingerprint is the item's.
+// Source is the VM template that an item is, or that it was deployed as. Only a deployed one has a Fingerprint, OVF.Fingerprint.
 type Source struct{ MoRef, Fingerprint string }
 
-// glimpsesMost bounds the glimpses; each serves for soonest.
-const glimpsesMost = 64
+// previewsMost bounds the number of previews; each is used for soonest.
+const previewsMost = 64
 
-// shelved is one item that groups ask for.
-type shelved struct {
-	found    Source      // empty if it was never found
-	unseen   time.Time   // since when the inventory does not have that; zero if it has
-	fault    *plan.Fault // why there is none
-	asked    time.Time
-	read     time.Time // when the last reading ended
-	again    bool      // somebody wants it to be read before its time
-	grumbled string    // the reason of the last error in the log
+// cachedItem is one item that groups ask for.
+type cachedItem struct {
+	found  Source      // empty if it was never found
+	unseen time.Time   // since when the inventory does not have the template of found; zero if it has it
+	fault  *plan.Fault // why there is no template
+	asked  time.Time
+	read   time.Time // when the last reading ended
+	again  bool      // whether to read it before readEvery has passed
+	logged string    // the reason of the last error in the log
 
-	deploying bool           // a deployment of it runs
-	failed    *vcfault.Error // what the last one failed on
-	tried     OVF            // what it was of
+	deploying bool           // whether a deployment of it runs
+	failed    *vcfault.Error // the error of the last deployment
+	tried     OVF            // the OVF of the last deployment
 	ended     time.Time
 }
 
 // New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
 func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, ovfs Deployer, changed func(), log zerolog.Logger) *Cache {
-	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
+	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*cachedItem{}, previews: map[string]previewed{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -111,7 +110,7 @@ func Is(text string) bool {
 }
 
 // Fill completes t, a template that the inventory does not have under the name text, if text names an item of a content library.
-// complete completes a template of which only the moRef is known, and reports whether it is one of the inventory. It makes no call.
+// complete fills in a template of which only the moRef is known, and reports whether the inventory has it. Fill makes no call.
 func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template) bool) {
 	if !Is(text) {
 		return
@@ -121,7 +120,7 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 	now := time.Now()
 	x := s.items[text]
 	if x == nil {
-		x = &shelved{}
+		x = &cachedItem{}
 		s.items[text] = x
 		s.wakeUp()
 	}
@@ -137,7 +136,7 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 		x.unseen = time.Time{}
 		return
 	}
-	if x.unseen.IsZero() { // it has gone, perhaps for a newer version, or is not in the inventory yet
+	if x.unseen.IsZero() { // the template was removed, perhaps for a newer version, or the inventory does not have it yet
 		x.unseen = now
 	}
 	if !x.again {
@@ -147,7 +146,7 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 	t.Fault = reading(text)
 	if now.Sub(x.unseen) > 2*readEvery && x.read.After(x.unseen) {
 		t.Fault = &vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
-			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant it System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.found.MoRef).Fault
+			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant the user System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.found.MoRef).Fault
 	}
 }
 
@@ -162,8 +161,8 @@ func fill(t *plan.Template, found Source, complete func(*plan.Template) bool) bo
 	return true
 }
 
-// Resolve asks vCenter what an item is: its template, or an OVF that has yet to be deployed. Then the error says what a deployment would fail
-// on, or that it is in progress.
+// Resolve asks vCenter for an item: found is its template, or pending is an OVF that was not deployed yet. With pending, the error says why a
+// deployment would fail, or that one is needed.
 func (s *Cache) Resolve(ctx context.Context, text string) (found Source, pending *OVF, err error) {
 	if found, pending, err = s.look(ctx, text); pending != nil {
 		if err = s.ovfs.Examine(ctx, pending); err == nil {
@@ -173,7 +172,7 @@ func (s *Cache) Resolve(ctx context.Context, text string) (found Source, pending
 	return found, pending, err
 }
 
-// look is Resolve without an error for an OVF that has yet to be deployed.
+// look is Resolve without an error for an OVF that was not deployed yet.
 func (s *Cache) look(ctx context.Context, text string) (found Source, pending *OVF, err error) {
 	moRef, ovf, err := s.find(ctx, text)
 	if err != nil || ovf == nil {
@@ -186,44 +185,44 @@ func (s *Cache) look(ctx context.Context, text string) (found Source, pending *O
 	return Source{}, ovf, nil
 }
 
-// awaiting is the fault of an item that has yet to be deployed.
+// awaiting is the fault for an item that was not deployed yet.
 func awaiting(ovf *OVF) *vcfault.Error {
 	return vcfault.ForRetry(vcfault.ReasonLibraryReading, "The content library's item %q is deployed as the template %s, once for all groups; that can take minutes.", ovf.Name, ovf.TemplateName())
 }
 
-// Glimpse reads an item that a preview names, unless it is known. No group learns of it, and nobody reads it again.
-func (s *Cache) Glimpse(ctx context.Context, text string) {
+// ReadForPreview reads an item that a preview names, unless it is known. No group is notified of the result, and the item is not read again.
+func (s *Cache) ReadForPreview(ctx context.Context, text string) {
 	if !Is(text) {
 		return
 	}
 	s.mu.Lock()
-	x, seen := s.items[text], s.glimpses[text]
+	x, seen := s.items[text], s.previews[text]
 	s.mu.Unlock()
 	if x != nil && !x.read.IsZero() || time.Since(seen.at) < soonest {
 		return
 	}
 	found, _, err := s.Resolve(ctx, text)
-	seen = glimpse{found: found, at: time.Now()}
+	seen = previewed{found: found, at: time.Now()}
 	if err != nil {
 		seen.fault = &vcfault.Classify("", err).Fault
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.glimpses, func(_ string, g glimpse) bool { return seen.at.Sub(g.at) >= soonest })
-	if len(s.glimpses) < glimpsesMost {
-		s.glimpses[text] = seen
+	maps.DeleteFunc(s.previews, func(_ string, g previewed) bool { return seen.at.Sub(g.at) >= soonest })
+	if len(s.previews) < previewsMost {
+		s.previews[text] = seen
 	}
 }
 
-// Peek is Fill for a preview: it leaves no trace.
+// Peek is Fill for a preview: it does not make the cache read the item.
 func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template) bool) {
 	if !Is(text) {
 		return
 	}
 	s.mu.Lock()
-	seen := s.glimpses[text]
+	seen := s.previews[text]
 	if x := s.items[text]; x != nil && !x.read.IsZero() {
-		seen = glimpse{found: x.found, fault: x.fault}
+		seen = previewed{found: x.found, fault: x.fault}
 	}
 	s.mu.Unlock()
 	if seen.found.MoRef != "" && fill(t, seen.found, complete) {
@@ -234,12 +233,12 @@ func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template
 	}
 }
 
-// reading is the fault of an item that is being read.
+// reading is the fault for an item that is being read.
 func reading(text string) *plan.Fault {
 	return &vcfault.ForRetry(vcfault.ReasonLibraryReading, "The template %q is being looked for in the content libraries.", text).Fault
 }
 
-// wakeUp makes Run look for what is due.
+// wakeUp makes Run look for items that are due.
 func (s *Cache) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
@@ -272,7 +271,8 @@ func (s *Cache) Run(ctx context.Context) {
 	}
 }
 
-// next returns the item that is due for longest, or else the time until one is; 0 if there are none. It forgets those that no group asks for.
+// next returns the item that became due first. If none is due, it returns the time until the next one is; 0 if there are no items. It forgets
+// items that no group asks for.
 func (s *Cache) next(now time.Time) (text string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,7 +295,7 @@ func (s *Cache) next(now time.Time) (text string, wait time.Duration) {
 	return text, wait
 }
 
-// readItem reads one item, and begins to deploy it if that is needed and nothing is in the way.
+// readItem reads one item. If it is an OVF that was not deployed yet, readItem begins to deploy it.
 func (s *Cache) readItem(ctx context.Context, text string) {
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -303,7 +303,7 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 	deploying := s.items[text] != nil && s.items[text].deploying
 	s.mu.Unlock()
 	found, pending, err := s.look(bounded, text)
-	if vcfault.MissingObject(err).Type == "Folder" { // somebody removed the root folder, and the templates with it
+	if vcfault.MissingObject(err).Type == "Folder" { // the root folder was removed, and the templates with it
 		if err = s.ovfs.CreateRoot(bounded); err == nil {
 			found, pending, err = s.look(bounded, text)
 		}
@@ -333,26 +333,27 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 	case x.found.MoRef == "":
 		x.fault = &fault.Fault
 	}
-	x.grumbled = ""
+	x.logged = ""
 	if fault != nil {
-		x.grumbled = fault.Reason
+		x.logged = fault.Reason
 	}
-	news, grumble := was.found != x.found || !same(was.fault, x.fault), x.grumbled != "" && x.grumbled != was.grumbled
+	news, grumble := was.found != x.found || !same(was.fault, x.fault), x.logged != "" && x.logged != was.logged
 	now := x.found.MoRef
 	s.mu.Unlock()
 	if grumble {
-		s.log.Warn().Err(fault).Str("template", text).Str("reason", fault.Reason).Msg("the content library's item cannot be read")
+		s.log.Warn().Err(fault).Str("template", text).Str("reason", fault.Reason).Msg("content library item is unusable")
 	}
 	if news {
 		if was.found.MoRef != now {
-			s.log.Info().Str("template", text).Str("was", was.found.MoRef).Str("is", now).Msg("the content library's item is another VM template")
+			s.log.Info().Str("template", text).Str("was", was.found.MoRef).Str("is", now).Msg("content library item has another VM template")
 		}
 		s.changed()
 	}
 }
 
-// deploy begins to deploy an OVF, unless a deployment runs, or failed a moment ago, and returns why there is no template. The caller holds mu.
-func (s *Cache) deploy(ctx context.Context, x *shelved, ovf *OVF) *vcfault.Error {
+// deploy begins to deploy an OVF, unless a deployment of it runs or has just failed. It returns why there is no template yet. The caller holds
+// mu.
+func (s *Cache) deploy(ctx context.Context, x *cachedItem, ovf *OVF) *vcfault.Error {
 	if !x.deploying && x.failed != nil && x.tried == *ovf && x.failed.NeedsOperator && time.Since(x.ended) < deployAgain {
 		return x.failed
 	}
@@ -371,7 +372,7 @@ func (s *Cache) deploy(ctx context.Context, x *shelved, ovf *OVF) *vcfault.Error
 	return awaiting(ovf)
 }
 
-// final reports whether a fault is what vCenter's libraries say of the item, and not that they could not be read.
+// final reports whether a fault is about the item itself, and not about vCenter's failure to answer.
 func final(f *vcfault.Error) bool {
 	return f.Reason == vcfault.ReasonTemplateNotFound || f.Reason == vcfault.ReasonTemplateAmbiguous || f.Reason == vcfault.ReasonLibraryItemUnusable
 }

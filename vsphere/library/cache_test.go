@@ -29,7 +29,7 @@ func TestCutTakesALibraryAndAnItem(t *testing.T) {
 	}
 }
 
-// desk is a cache in a bubble, whose readings fail with err.
+// desk is a cache in a synctest bubble. Its readings fail with err.
 type desk struct {
 	*Cache
 	guard         sync.Mutex
@@ -37,7 +37,7 @@ type desk struct {
 	reads, called int
 }
 
-// fail makes all readings fail so from now on.
+// fail makes all readings fail with err from now on.
 func (d *desk) fail(err error) {
 	d.guard.Lock()
 	defer d.guard.Unlock()
@@ -71,7 +71,13 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// look returns what a group sees, if the inventory has the VM template or not.
+// inABubble runs a test with a cache in a synctest bubble, in parallel with other tests.
+func inABubble(t *testing.T, test func(t *testing.T, d *desk)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newDesk(t)) })
+}
+
+// look returns the template that a group sees. there reports whether the inventory has the VM template.
 func (d *desk) look(there bool) plan.Template {
 	t := plan.Template{Datacenter: "DC0"}
 	d.Fill(&t, "golden/ubuntu", func(t *plan.Template) bool {
@@ -83,7 +89,7 @@ func (d *desk) look(there bool) plan.Template {
 	return t
 }
 
-// answer makes the present answer of an item.
+// answer sets the VM template that the cache has for the item.
 func (d *desk) answer(moRef string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,9 +97,7 @@ func (d *desk) answer(moRef string) {
 }
 
 func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n, _ := d.counts(); n != 0 {
@@ -118,9 +122,7 @@ func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T
 }
 
 func TestUnknownIsNotGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		d.fail(vcfault.ForRetry(vcfault.ReasonLibraryUnavailable, "down"))
 		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryReading || f.NeedsOperator {
 			t.Errorf("before the first reading: %+v", f)
@@ -149,9 +151,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 }
 
 func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		d.fail(vcfault.ForRetry(vcfault.ReasonLibraryUnavailable, "down"))
 		d.look(true)
 		synctest.Wait()
@@ -180,9 +180,7 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 }
 
 func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		peek := func() *plan.Fault {
 			x := plan.Template{Datacenter: "DC0"}
 			d.Peek(&x, "golden/ubuntu", func(*plan.Template) bool { return false })
@@ -193,9 +191,9 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 		}
 		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "none"))
 		for range 100 {
-			d.Glimpse(t.Context(), "golden/ubuntu")
+			d.ReadForPreview(t.Context(), "golden/ubuntu")
 			if f := peek(); f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
-				t.Fatalf("%+v", f)
+				t.Fatalf("the fault is %+v, want TemplateNotFound", f)
 			}
 		}
 		time.Sleep(time.Hour)

@@ -16,37 +16,39 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// listed bounds how many libraries, or items of one, are read for a message.
+// listed bounds how many libraries, or items of a library, are read for the list in a message.
 const listed = 10
 
-// OVF is an item that is an OVF or an OVA. vCenter clones VMs only, so it is deployed first.
+// OVF is an item that is an OVF or an OVA. vCenter can clone only VMs, so the server deploys it first.
 type OVF struct {
 	// Version is that of the item's files.
 	ID, Name, Version string
-	// Cached reports whether all its files are in the library; those of a subscribed library may not be, until somebody needs them.
+	// Cached reports whether all its files are in the library. A subscribed library may download files only when they are needed.
 	Cached bool
 }
 
 // nameMost is the length of the longest name in vCenter's inventory.
 const nameMost = 80
 
-// TemplateName is the name of the template that the item is deployed as: another one for each version, and for each item of that name.
+// TemplateName returns the name of the template that the item is deployed as. Versions of an item, and items of the same name, have different
+// ones.
 func (o *OVF) TemplateName() string {
 	end := []rune(fmt.Sprintf("-%s-%.8s", o.Version, o.ID))
 	name := []rune("vmgroup-" + o.Name)
 	return strings.NewReplacer("/", "-", `\`, "-", "%", "-").Replace(string(append(name[:min(len(name), nameMost-len(end))], end...)))
 }
 
-// Fingerprint is that of the template: the item's version, so that deploying that again makes no other one.
+// Fingerprint returns the fingerprint of the deployed template. It depends on the item's id and version alone, so that it is the same if the
+// version is deployed again.
 func (o *OVF) Fingerprint() string {
 	hash := sha256.Sum256([]byte(o.ID + " " + o.Version))
 	return hex.EncodeToString(hash[:5])
 }
 
-// find asks vCenter what "library/item" names: a VM template, or an OVF.
+// find asks vCenter for the VM template or OVF that "library/item" names.
 //
 // [doc] vSphere Automation API, vcenter/vm-template/library-items, get: vm_template is the "identifier of the virtual machine template …
-// in the vSphere Management (SOAP) API". A template that is checked in is another VM, so the moRef is the item's version.
+// in the vSphere Management (SOAP) API". A check-in makes another VM the template, so a new moRef shows a new version of the item.
 func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, err error) {
 	in, name, _ := Cut(text)
 	err = s.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
@@ -82,7 +84,7 @@ func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, 
 	return moRef, ovf, err
 }
 
-// libraryNamed finds a library. vCenter compares without case, so one that is spelled alike comes first.
+// libraryNamed finds a library by its name. vCenter ignores case, so a library whose name has the same case is preferred.
 func libraryNamed(ctx context.Context, m *library.Manager, name, text string) (*library.Library, error) {
 	get := func(id string) (*library.Library, error) { return m.GetLibraryByID(ctx, id) }
 	called := func(l *library.Library) string { return l.Name }
@@ -108,7 +110,7 @@ func libraryNamed(ctx context.Context, m *library.Manager, name, text string) (*
 	return nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "%d content libraries are named %q: rename all but one, or name the template by its inventory path.", len(found), name)
 }
 
-// itemNamed finds an item of a library, as libraryNamed does.
+// itemNamed finds an item of a library by its name, like libraryNamed.
 func itemNamed(ctx context.Context, m *library.Manager, in *library.Library, name, text string) (*library.Item, error) {
 	get := func(id string) (*library.Item, error) { return m.GetLibraryItem(ctx, id) }
 	called := func(i *library.Item) string { return i.Name }
@@ -134,7 +136,7 @@ func itemNamed(ctx context.Context, m *library.Manager, in *library.Library, nam
 	return nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "%d items of the content library %q are named %q: rename all but one, or name the template by its inventory path.", len(found), in.Name, name)
 }
 
-// read reads objects by their ids, but for those that went since.
+// read reads objects by their ids. It leaves out objects that were removed after they were listed.
 func read[T any](ids []string, get func(string) (*T, error)) (all []*T, err error) {
 	for _, id := range ids {
 		x, err := get(id)
@@ -149,7 +151,7 @@ func read[T any](ids []string, get func(string) (*T, error)) (all []*T, err erro
 	return all, nil
 }
 
-// alike returns those that are spelled like name or, if there are none, all.
+// alike returns the objects whose names have the same case as name or, if there are none, all.
 func alike[T any](all []*T, name string, called func(*T) string) []*T {
 	fits := slices.DeleteFunc(slices.Clone(all), func(x *T) bool { return called(x) != name })
 	if len(fits) == 0 {
@@ -158,12 +160,12 @@ func alike[T any](all []*T, name string, called func(*T) string) []*T {
 	return fits
 }
 
-// notFound is the fault for a name, with those that exist.
+// notFound is the fault for a name that does not exist, with a list of those that do.
 func notFound[T any](err error, all []*T, called func(*T) string, kind, format string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	there := "; none are there that vCenter's user can see."
+	there := "; vCenter's user can see none."
 	if len(all) > 0 {
 		var names []string
 		for _, x := range all {

@@ -1,5 +1,5 @@
-// Package naming finds the object of vCenter that a setting or a field of a spec names, by its name or inventory path, and lists the
-// existing ones if that is not exactly one. It has no state.
+// Package naming finds the vCenter object that a setting or a field of a spec names, by its name or inventory path. If no object or more than
+// one matches, its error lists those that can be named. It has no state.
 package naming
 
 import (
@@ -14,7 +14,7 @@ import (
 // Setting is a flag of the server, or a field of a spec, that names something in vCenter.
 type Setting struct {
 	Word, Flag string
-	// Missing and Ambiguous are the reasons of its faults.
+	// Missing and Ambiguous are the reasons of the faults if no object, or more than one, has the name.
 	Missing, Ambiguous string
 }
 
@@ -24,8 +24,8 @@ type Candidate struct {
 	Ref  types.ManagedObjectReference
 }
 
-// named reports whether name, a whole inventory path or the end of one, names the candidate. In a path '/' within a name is
-// %2f; people can write it as they see it.
+// named reports whether name, a whole inventory path or the end of one, names the candidate. vCenter writes a '/' within a name as %2f in
+// paths; users can write either.
 func (c Candidate) named(name string) bool {
 	for _, path := range []string{c.Path, Unescape(c.Path)} {
 		if path == name || strings.HasSuffix(path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/") {
@@ -35,7 +35,7 @@ func (c Candidate) named(name string) bool {
 	return false
 }
 
-// Matching returns the indices of the candidates that are named; an empty name names all.
+// Matching returns the indices of the candidates with that name; an empty name matches all.
 func Matching(name string, all []Candidate) (fits []int) {
 	for i, c := range all {
 		if name == "" || c.named(name) {
@@ -45,7 +45,8 @@ func Matching(name string, all []Candidate) (fits []int) {
 	return fits
 }
 
-// Choose returns the index of the one candidate that is named; an empty name takes the only one there is.
+// Choose returns the index of the only candidate with that name; an empty name matches all candidates. It returns the error of Refuse if
+// none matches, or more than one.
 func (s Setting) Choose(name string, all []Candidate) (int, error) {
 	fits := Matching(name, all)
 	if len(fits) == 1 {
@@ -54,7 +55,7 @@ func (s Setting) Choose(name string, all []Candidate) (int, error) {
 	return 0, s.Refuse(name, all, fits)
 }
 
-// Refuse says why no single candidate can be chosen: none is named, or several are.
+// Refuse returns the fault for a name that no candidate matches, or more than one. fits are the indices of those that match.
 func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error {
 	there := func(indices []int) string {
 		var names []string

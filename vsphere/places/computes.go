@@ -20,7 +20,7 @@ type Computes struct {
 
 var computeKinds = []string{"ClusterComputeResource", "ComputeResource"}
 
-// ReadComputes reads them.
+// ReadComputes reads the clusters, hosts and resource pools of a datacenter, in one call.
 func ReadComputes(ctx context.Context, s *session.Session, d Datacenter) (*Computes, error) {
 	all, err := d.tree(ctx, s, "hostFolder", []types.TraversalSpec{
 		{SelectionSpec: types.SelectionSpec{Name: "root"}, Type: "ComputeResource", Path: "resourcePool"},
@@ -40,7 +40,8 @@ func ReadComputes(ctx context.Context, s *session.Session, d Datacenter) (*Compu
 	return c, nil
 }
 
-// Pool finds a resource pool by name: the root pool of a cluster or host, or a pool; by default that of the only cluster or host.
+// Pool finds a resource pool by name: the name of a cluster or host means its root pool. Without a name, Pool returns the root pool of the only
+// cluster or host.
 func (c *Computes) Pool(name string, field naming.Setting) (types.ManagedObjectReference, error) {
 	hosts := Candidates(c.All, computeKinds...)
 	i, err := field.Choose(name, hosts)
@@ -60,17 +61,18 @@ func (c *Computes) Pool(name string, field naming.Setting) (types.ManagedObjectR
 	return all[i].Ref, nil
 }
 
-// Reach lists the datastores and networks that the hosts of a cluster, or a host, have.
+// Reach lists the datastores and networks of a host, or of the hosts of a cluster.
 type Reach struct {
 	Datastores, Networks []types.ManagedObjectReference
 }
 
-// Near reports whether the hosts have a datastore, and vCenter reaches it through one of its hosts. Hosts of which nothing is known may have any.
+// Near reports whether the hosts have a datastore that vCenter can access. If r is nil, nothing is known of the hosts, so that Near goes by the
+// access alone.
 func (r *Reach) Near(t *Object) bool {
 	return t.props["summary.accessible"] != false && (r == nil || slices.Contains(r.Datastores, t.Ref))
 }
 
-// ReadReach gives nil where that is hidden.
+// ReadReach reads the datastores and networks of a cluster or host. It returns nil if the account can't see them.
 func ReadReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*Reach, error) {
 	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")
 	if err != nil || !o.Found || o.Withheld {

@@ -29,7 +29,7 @@ var (
 	switchKinds  = []string{"VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch"}
 )
 
-// ReadNetworks reads them.
+// ReadNetworks reads the networks of a datacenter and its distributed switches, in one call.
 func ReadNetworks(ctx context.Context, s *session.Session, d Datacenter) (*Networks, error) {
 	all, err := d.tree(ctx, s, "networkFolder", nil,
 		types.PropertySpec{Type: "Network"},
@@ -72,8 +72,8 @@ func (n *Networks) uplink(t *Object) bool {
 	return slices.Contains(uplinks.ManagedObjectReference, t.Ref)
 }
 
-// qualified returns the path of a network including its switch, which distinguishes port groups of one name: those of
-// NSX have the same name, and the same path, in each switch.
+// qualified returns the path of a network with its switch. Only the switch distinguishes NSX's port groups of a segment, which have the same
+// name and the same path in each switch.
 func (n *Networks) qualified(t *Object) string {
 	dvs := n.switchOf(t)
 	if dvs == nil {
@@ -83,8 +83,8 @@ func (n *Networks) qualified(t *Object) string {
 	return dir + path.Base(dvs.Path) + "/" + name
 }
 
-// Find finds a network by its name, its path, or its path with its switch ("DVS0/web"). Of several it takes the
-// only one that the hosts have, if reached lists what they have.
+// Find finds a network by its name, its path, or its path with its switch ("DVS0/web"). If several match, and only one of them is a network of
+// the hosts in reached, Find returns that one.
 func (n *Networks) Find(name string, reached *Reach) (*Object, error) {
 	var plain, qualified []naming.Candidate
 	for i := range n.All {

@@ -1,4 +1,4 @@
-// Package places reads what a datacenter has for VMs to be on: its clusters, hosts and resource pools, datastores and networks, and finds
+// Package places reads the objects of a datacenter that VMs use, its clusters, hosts, resource pools, datastores and networks, and finds
 // those that a spec names.
 package places
 
@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Object is one of a datacenter that a spec can name.
+// Object is an object of a datacenter that a spec can name.
 type Object struct {
 	naming.Candidate
 	parent types.ManagedObjectReference
@@ -29,8 +29,8 @@ type Datacenter struct {
 	OfSettings bool
 }
 
-// tree reads all objects below one of a datacenter's folders, in one call. below are the steps from an object to those
-// in it, besides those from folders (datastore clusters are folders) to their children.
+// tree reads all objects below one of a datacenter's folders, in one call. It descends from folders (datastore clusters are folders) to their
+// children, and from other objects by the steps in below.
 func (d Datacenter) tree(ctx context.Context, s *session.Session, folder string, below []types.TraversalSpec, props ...types.PropertySpec) ([]Object, error) {
 	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
 	for _, t := range below {
@@ -55,7 +55,7 @@ func (d Datacenter) tree(ctx context.Context, s *session.Session, folder string,
 	return d.namedObjects(objects), nil
 }
 
-// Objects returns objects with their inventory paths, sorted by path, without those whose name vCenter does not show.
+// namedObjects returns objects with their inventory paths, sorted by path, without those whose name the account can't see.
 func (d Datacenter) namedObjects(objects []types.ObjectContent) []Object {
 	known := map[types.ManagedObjectReference]*Object{}
 	for _, o := range objects {
@@ -110,7 +110,7 @@ func Candidates(all []Object, kinds ...string) (some []naming.Candidate) {
 	return some
 }
 
-// The fields of a spec that name where a clone goes and what it is connected to.
+// The fields of a spec that name a clone's pool, datastores and networks.
 var (
 	PoolField      = naming.Setting{Word: "cluster, host or resource pool", Flag: "spec.placement.pool", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}
 	ZonesField     = naming.Setting{Word: "cluster, host or resource pool", Flag: "spec.placement.zones", Missing: vcfault.ReasonPoolNotFound, Ambiguous: vcfault.ReasonPoolAmbiguous}

@@ -16,7 +16,7 @@ type Storage struct{ All []Object }
 
 var storageKinds = []string{"Datastore", "StoragePod"}
 
-// ReadStorage reads them.
+// ReadStorage reads the datastores and datastore clusters of a datacenter, in one call.
 func ReadStorage(ctx context.Context, s *session.Session, d Datacenter) (*Storage, error) {
 	all, err := d.tree(ctx, s, "datastoreFolder", nil,
 		types.PropertySpec{Type: "Datastore", PathSet: []string{"summary.accessible", "summary.maintenanceMode", "summary.freeSpace", "summary.multipleHostAccess"}},
@@ -53,7 +53,7 @@ func (x *Storage) Called(name string) *Object {
 	return nil
 }
 
-// Usable reports whether VMs can be put on a datastore now.
+// Usable reports whether VMs can be placed on a datastore now: it is accessible, and not in maintenance mode.
 func Usable(t *Object) bool {
 	return t.Ref.Type == "Datastore" && t.props["summary.accessible"] != false &&
 		(t.props["summary.maintenanceMode"] == nil || t.props["summary.maintenanceMode"] == string(types.DatastoreSummaryMaintenanceModeStateNormal))

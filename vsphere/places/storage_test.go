@@ -29,6 +29,6 @@ func TestADatastoreInMaintenanceOrOutOfReachIsNotUsed(t *testing.T) {
 		return &Object{Candidate: naming.Candidate{Ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
 	}
 	if !Usable(store(true, "normal")) || Usable(store(false, "normal")) || Usable(store(true, "inMaintenance")) || Usable(&Object{Candidate: naming.Candidate{Ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
-		t.Error("the wrong datastores are used")
+		t.Error("a datastore in maintenance mode or out of reach counts as usable, or one that is neither as unusable")
 	}
 }

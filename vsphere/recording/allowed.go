@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// allowed are the texts that a recording keeps, by type and field of vSphere's API: words that VMware or govmomi chose, and no person. Numbers,
+// allowed are the texts that a recording keeps, by type and field of vSphere's API: VMware or govmomi chose them, not a user. Numbers,
 // booleans, times, enumerations and the ids of managed objects are kept without being listed.
 var allowed = []string{
 	"AboutInfo.name", "AboutInfo.fullName", "AboutInfo.vendor", "AboutInfo.version", "AboutInfo.build", "AboutInfo.osType",
@@ -25,17 +25,17 @@ var allowed = []string{
 	"Fault.faultcode", "VirtualDiskFlatVer2BackingInfo.diskMode",
 }
 
-// allowedPaths are the properties whose value is kept where it is a string.
+// allowedPaths are the properties whose values are kept even if they are strings.
 var allowedPaths = []string{
 	"config.changeVersion", "config.version", "config.guestId", "guest.toolsStatus", "guest.toolsRunningStatus", "guest.toolsVersionStatus2",
 	"guest.guestState", "info.descriptionId", "info.key", "info.name", "info.parentTaskKey",
 }
 
-// allowedKeys are the keys of extraConfig and options that are kept; their values are not.
+// allowedKeys are the keys of extraConfig and options that are kept. Their values are replaced.
 var allowedKeys = []string{"OverrideAutomationLevel",
 	"guestinfo.metadata", "guestinfo.metadata.encoding", "guestinfo.userdata", "guestinfo.userdata.encoding", "guestinfo.ignition.config.data"}
 
-// restAllowed are the fields of the vSphere Automation API whose words are kept, and restIDs those with ids of managed objects.
+// restAllowed are the fields of the vSphere Automation API whose texts are kept, and restIDs those with ids of managed objects.
 var (
 	restAllowed = map[string]bool{"type": true, "kind": true, "creation_type": true, "error_type": true, "cardinality": true, "cached": true}
 	restIDs     = map[string]bool{"id": true, "vm_template": true, "object_id": true}

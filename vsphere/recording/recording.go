@@ -1,9 +1,9 @@
-// Package recording writes down what a client and vCenter say to each other, SOAP and REST, so that a person can read it and send it, and a
-// test can replay it.
+// Package recording writes down a client's calls to vCenter, by SOAP and REST, and vCenter's answers, so that a person can read the recording
+// and send it, and a test can replay it.
 //
-// It promises that no text of an installation is in a recording: it keeps numbers, booleans, times, enumerations, the ids of managed objects, and
-// the texts of the properties that allowed lists; a stand-in, the same for the same text, takes the place of any other text. HTTP's headers,
-// which have the session's cookie, are left out.
+// It promises that a recording contains no text of an installation: it keeps numbers, booleans, times, enumerations, the ids of managed objects,
+// and the texts of the properties that allowed lists; it replaces any other text by a stand-in, which is the same for the same text. It leaves
+// out HTTP's headers, which have the session's cookie.
 //
 // Locks: Recorder.mu guards the file and the stand-ins. It is not held across a call of vCenter.
 package recording
@@ -28,7 +28,7 @@ const head = `# What vmgroup and a vCenter said to each other, as "vmgroup check
 # Of a list with more than 20 elements, the rest is left out. Where an exchange repeats another one, only its number is given.
 `
 
-// bodyMost bounds what is recorded of a request or an answer, in bytes; a longer one is only mentioned.
+// bodyMost is the maximum size of a recorded request or answer, in bytes. Of a larger one, only its size is recorded.
 const bodyMost = 8 << 20
 
 // Recorder writes a recording. Its methods can be called from any goroutine.
@@ -39,7 +39,7 @@ type Recorder struct {
 	texts   standIns
 	section string
 	n       int
-	written map[[sha256.Size]byte]int // by an exchange without its number and time
+	written map[[sha256.Size]byte]int // the number of an exchange, by its hash without number and time
 }
 
 // New begins a recording. The caller closes the writer after the last call.
@@ -49,14 +49,14 @@ func New(out io.Writer) *Recorder {
 	return r
 }
 
-// Err returns why the recording is incomplete: the first error of its writer.
+// Err returns the first error of the writer, after which the recording is incomplete; nil if there was none.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Section begins a part of the recording: the name of a check.
+// Section begins a section of the recording. name is the name of a check.
 func (r *Recorder) Section(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,12 +68,12 @@ func (r *Recorder) Section(name string) {
 
 type bodyKey struct{}
 
-// WithBody says of which type of package methods a call is, for the wire that Recorder.Wire returns.
+// WithBody returns a context that names the type of package methods of a call, for the transport that Recorder.Wire returns.
 func WithBody(ctx context.Context, body reflect.Type) context.Context {
 	return context.WithValue(ctx, bodyKey{}, body)
 }
 
-// Wire returns next, recorded.
+// Wire returns a transport that makes calls with next, and records them.
 func (r *Recorder) Wire(next http.RoundTripper) http.RoundTripper { return wire{r, next} }
 
 type wire struct {
@@ -96,12 +96,12 @@ func (w wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.recorder.add(req, sent, 0, nil, time.Since(began))
 		return res, err
 	}
-	res.Body = &heard{ReadCloser: res.Body, done: func(answer []byte) { w.recorder.add(req, sent, res.StatusCode, answer, time.Since(began)) }}
+	res.Body = &recordedBody{ReadCloser: res.Body, done: func(answer []byte) { w.recorder.add(req, sent, res.StatusCode, answer, time.Since(began)) }}
 	return res, nil
 }
 
-// heard keeps what its reader reads, until it closes.
-type heard struct {
+// recordedBody is the body of an answer. It keeps what is read from it, and calls done with that when it is closed.
+type recordedBody struct {
 	io.ReadCloser
 	text bytes.Buffer
 	once sync.Once
@@ -109,7 +109,7 @@ type heard struct {
 }
 
 // Read reads the next part.
-func (h *heard) Read(p []byte) (int, error) {
+func (h *recordedBody) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
 	if h.text.Len() <= bodyMost {
 		h.text.Write(p[:n])
@@ -117,8 +117,8 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer.
-func (h *heard) Close() error {
+// Close closes the answer.
+func (h *recordedBody) Close() error {
 	h.once.Do(func() { h.done(h.text.Bytes()) })
 	return h.ReadCloser.Close()
 }

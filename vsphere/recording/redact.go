@@ -17,9 +17,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// node is an element of XML as it was on the wire.
+// node is an element of an XML message.
 type node struct {
-	name     string // with its prefix
+	name     string // with the namespace's prefix
 	attrs    []xml.Attr
 	children []*node
 	text     string
@@ -29,7 +29,7 @@ func (n *node) local() string { return localOf(n.name) }
 
 func localOf(name string) string { return name[strings.LastIndexByte(name, ':')+1:] }
 
-// parse reads a document of XML.
+// parse parses an XML document.
 func parse(text []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	root := &node{}
@@ -52,7 +52,7 @@ func parse(text []byte) (*node, error) {
 			stack = append(stack, next)
 		case xml.EndElement:
 			if len(stack) == 1 {
-				return nil, fmt.Errorf("an element ends that did not begin")
+				return nil, fmt.Errorf("an end tag has no start tag")
 			}
 			stack = stack[:len(stack)-1]
 		case xml.CharData:
@@ -61,7 +61,7 @@ func parse(text []byte) (*node, error) {
 	}
 }
 
-// soap returns the body of a message of SOAP without its envelope and its private texts. body is govmomi's type of both messages.
+// soap returns the body of a SOAP message without its envelope and private texts. body is govmomi's type of the request and the answer.
 func (r *Recorder) soap(body reflect.Type, text []byte) string {
 	switch {
 	case len(text) == 0:
@@ -76,7 +76,7 @@ func (r *Recorder) soap(body reflect.Type, text []byte) string {
 	var out strings.Builder
 	for _, part := range envelope.children {
 		if part.local() != "Body" {
-			continue // a header has the session's key
+			continue // the header contains the session's key
 		}
 		for _, message := range part.children {
 			kind := field(body, message.local()).kind
@@ -89,14 +89,14 @@ func (r *Recorder) soap(body reflect.Type, text []byte) string {
 	return out.String()
 }
 
-// place is where a value is: its type in govmomi, the field that has it, and the property that it is of, if any.
+// place describes a value: its type in govmomi, its field, and the property to which it belongs, if any.
 type place struct {
 	kind  reflect.Type
 	field string // "TaskInfo.descriptionId"
-	path  string // "config.changeVersion", of a DynamicProperty or PropertyChange; or the key of an OptionValue
+	path  string // the path of a DynamicProperty or PropertyChange, such as "config.changeVersion", or the key of an OptionValue
 }
 
-// field returns the type of a struct's element, by its name in XML; the zero value if there is none.
+// field returns the place of a struct's element, by its name in XML; the zero value if the struct has no such element.
 func field(of reflect.Type, name string) place {
 	for of != nil && (of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice) {
 		of = of.Elem()
@@ -117,7 +117,7 @@ func field(of reflect.Type, name string) place {
 	return place{}
 }
 
-// elem returns what a pointer or a list has.
+// elem returns the element type of a pointer or a list, and other types unchanged.
 func elem(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 {
 		t = t.Elem()
@@ -127,9 +127,9 @@ func elem(t reflect.Type) reflect.Type {
 
 const xsi = "http://www.w3.org/2001/XMLSchema-instance"
 
-const listMost = 20 // elements of one name that are kept of a list
+const listMost = 20 // the maximum number of recorded elements of a list
 
-// print writes an element, without its private texts.
+// print writes an element without its private texts.
 func (r *Recorder) print(out *strings.Builder, n *node, at place, indent string) {
 	if named := xsiType(n); named != "" {
 		at.kind = kindOf(named)
@@ -138,7 +138,7 @@ func (r *Recorder) print(out *strings.Builder, n *node, at place, indent string)
 	for _, a := range n.attrs {
 		switch {
 		case a.Name.Local == "type" && a.Name.Space != "" && word.MatchString(a.Value):
-			fmt.Fprintf(out, " xsi:type=%q", a.Value) // whatever its prefix is
+			fmt.Fprintf(out, " xsi:type=%q", a.Value) // the message may have another prefix
 		case a.Name.Local == "type" && word.MatchString(a.Value):
 			fmt.Fprintf(out, " type=%q", a.Value)
 		case a.Name.Local == "xmlns" && space.MatchString(a.Value):
@@ -177,7 +177,7 @@ func (r *Recorder) print(out *strings.Builder, n *node, at place, indent string)
 	out.WriteString(indent + "</" + n.name + ">\n")
 }
 
-// xsiType returns the type that an element names, which is not the attribute "type" of a reference to a managed object.
+// xsiType returns the type in an element's attribute xsi:type. (A reference to a managed object has an attribute "type", which is another one.)
 func xsiType(n *node) string {
 	for _, a := range n.attrs {
 		if a.Name.Local == "type" && a.Name.Space != "" {
@@ -187,7 +187,7 @@ func xsiType(n *node) string {
 	return ""
 }
 
-// kindOf returns govmomi's type of a name; nil if it has none.
+// kindOf returns govmomi's type with a name; nil if govmomi has none.
 func kindOf(name string) reflect.Type {
 	if kind, is := basic[name]; is {
 		return kind
@@ -212,7 +212,7 @@ var (
 	ours   = regexp.MustCompile(`^vmgroup check [0-9a-f]{8}$`)
 )
 
-// value returns the text of an element that has no others.
+// value returns the text of an element without children, or its stand-in.
 func (r *Recorder) value(n *node, at place) string {
 	text := strings.TrimSpace(n.text)
 	if text == "" || at.kind == nil {
@@ -242,7 +242,7 @@ func (r *Recorder) value(n *node, at place) string {
 	return r.texts.of(text)
 }
 
-// json returns a message of the REST API without its private texts.
+// json returns a message of the REST API without private texts.
 func (r *Recorder) json(text []byte) string {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return "(nothing)\n"
@@ -260,7 +260,7 @@ func (r *Recorder) json(text []byte) string {
 	return string(out) + "\n"
 }
 
-// clean returns a value of JSON without its private texts. key is the field that has it.
+// clean returns a JSON value without private texts. key is the value's field.
 func (r *Recorder) clean(key string, tree any) any {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -291,5 +291,5 @@ func (r *Recorder) clean(key string, tree any) any {
 	return tree
 }
 
-// restField is the form of the fields of the vSphere Automation API.
+// restField matches the names of fields of the vSphere Automation API.
 var restField = regexp.MustCompile(`^[a-z][a-z_]{0,59}$`)

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// standIns are what takes the place of texts: the same for the same text, and of the same form where vSphere's API gives it one, so that a
-// recording decodes as what it is a recording of. Two texts that differ in case alone have stand-ins that do.
+// standIns replaces texts by stand-ins. The same text always has the same stand-in, and a text with a form of vSphere's API, such as a UUID, has
+// one of the same form, so that a recording can be decoded like the original. Texts that differ only in case have stand-ins that differ only in
+// case.
 type standIns struct {
-	byText map[string]string // by the text in lower case
-	first  map[string]string // how that text was written first
-	count  map[string]int    // by form
+	byText map[string]string // the stand-in, by the text in lower case
+	first  map[string]string // the first spelling of a text, by the text in lower case
+	count  map[string]int    // the number of stand-ins of a form
 }
 
 func newStandIns() standIns {
@@ -24,7 +25,7 @@ func newStandIns() standIns {
 var (
 	uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 	fileForm = regexp.MustCompile(`^\[([^\]]*)\] ?(.*)$`) // of a datastore
-	// suffixes are those of a VM's files.
+	// suffixes are the suffixes of a VM's files, which are kept.
 	suffixes = []string{".vmx", ".vmdk", ".vmtx", ".nvram", ".vmsd", ".vmsn", ".vswp", ".log", ".iso"}
 	escapes  = regexp.MustCompile(`%2[fF]|%5[cC]|%25`)
 )
@@ -67,7 +68,7 @@ func (s *standIns) parts(text, by string) string {
 	return strings.Join(all, by)
 }
 
-// made returns a new stand-in of the text's form. That a name was escaped is not private, and is what a recording can show.
+// made returns a new stand-in of the text's form. It keeps the escapes in a name: they are not private, and show how vCenter escapes names.
 func (s *standIns) made(text string) string {
 	form, layout := "text", func(n int) string {
 		return fmt.Sprintf("text-%d", n) + strings.Join(escapes.FindAllString(text, -1), "")
@@ -90,7 +91,7 @@ func (s *standIns) made(text string) string {
 	return layout(s.count[form])
 }
 
-// address is the path and the query of a call of the REST API, of which the API's own words stay.
+// address returns the path and the query of a REST call. It keeps the API's own words, and replaces other parts by stand-ins.
 func (r *Recorder) address(u interface{ RequestURI() string }) string {
 	where, query, _ := strings.Cut(u.RequestURI(), "?")
 	parts := strings.Split(path.Clean(where), "/")
@@ -117,7 +118,7 @@ func (r *Recorder) address(u interface{ RequestURI() string }) string {
 }
 
 var (
-	// restWord is a word of the paths of the vSphere Automation API: none has a digit.
+	// restWord matches the words in paths of the vSphere Automation API.
 	restWord    = regexp.MustCompile(`^$|^(api|rest|com|vmware|cis|session|tagging|tag|category|tag-association|content|library|item|file|local-library|subscribed-library|subscribed-item|vcenter|ovf|library-item|vm-template|library-items|id:[a-z-]*)$`)
 	restActions = map[string]bool{"find": true, "deploy": true, "filter": true, "sync": true, "attach": true, "detach": true, "get": true, "list-attached-tags": true,
 		"list-attached-tags-on-objects": true, "attach-multiple-tags-to-object": true, "list-tags-for-category": true, "create": true, "true": true, "false": true}

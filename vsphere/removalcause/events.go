@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// The events of a VM that left the inventory. None of them says why; the other events of its chain do. Events of a VM that is gone
+// The events of a VM that left the inventory. The reason is only in the other events of the same chain. Events of a VM that is gone
 // cannot be queried by its moRef; a query without an entity returns those of all VMs
 // (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
 const migrated = "com.vmware.vc.vm.SrcVmMigratedEvent"
@@ -25,14 +25,15 @@ var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRen
 var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.destroy"}
 
 const (
-	// clocksApart is how far vCenter's clock can be from ours.
+	// clocksApart is the maximum difference between vCenter's clock and this machine's that queries allow for.
 	clocksApart = 15 * time.Minute
 	// kept is how long vCenter keeps events by default.
 	kept = 30 * 24 * time.Hour
 )
 
-// fromEvents queries vCenter's events about VMs. It has no cause for a VM of which they tell nothing. Of all VMs' events, which may be
-// hundreds of thousands, it keeps those of these VMs and their hosts, in their inquiries, and asks only for what came since the last time.
+// fromEvents queries vCenter's events about VMs, and returns the causes that they show, by moRef. A VM without such events has no cause. vCenter
+// may have hundreds of thousands of events of all VMs: fromEvents keeps only those of these VMs and their hosts, in their inquiries, and queries
+// only events since the last query.
 func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes map[string]inventory.Cause, err error) {
 	now := time.Now()
 	err = f.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -74,7 +75,7 @@ func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes
 // search has the events about some VMs, by their moRefs, and about their hosts, by name.
 type search struct{ vms, hosts map[string][]types.BaseEvent }
 
-// add adds a VM, and what is known of it already.
+// add adds a VM, with the events about it that earlier queries returned.
 func (x *search) add(m inventory.Missing, known []types.BaseEvent) {
 	if x.vms == nil {
 		x.vms, x.hosts = map[string][]types.BaseEvent{}, map[string][]types.BaseEvent{}
@@ -85,7 +86,7 @@ func (x *search) add(m inventory.Missing, known []types.BaseEvent) {
 	}
 }
 
-// take keeps an event that is about one of them.
+// take keeps an event if it is about one of the VMs or hosts. It always returns true, to continue.
 func (x *search) take(event types.BaseEvent) bool {
 	e, by, name := event.GetEvent(), x.vms, ""
 	switch _, ofHost := event.(*types.HostRemovedEvent); {
@@ -111,7 +112,8 @@ func (x *search) about(m inventory.Missing) []types.BaseEvent {
 	return all
 }
 
-// chainOf are the events of a chain that say what removed a VM; 0 is none. A chain may be of thousands of VMs that were in one folder.
+// chainOf reads those events of a chain that show what removed a VM; the chain 0 has none. A chain may have events of thousands of VMs that were
+// in one folder.
 func chainOf(ctx context.Context, s *session.Session, id int32) (chain []types.BaseEvent, err error) {
 	if id == 0 {
 		return nil, nil
@@ -126,8 +128,8 @@ func chainOf(ctx context.Context, s *session.Session, id int32) (chain []types.B
 	return chain, err
 }
 
-// Destroyed asks vCenter's events about one VM, which was in the inventory at a time: whether it was destroyed, and how it left; how is ""
-// if they do not tell, or not yet.
+// Destroyed reads vCenter's events about one VM that was in the inventory at a time. It returns whether the VM was destroyed, and how it left the
+// inventory; how is "" if vCenter has no such event, or not yet.
 func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectReference, at time.Time) (destroyed bool, how string, err error) {
 	var m inventory.Missing
 	m.MoRef, m.SeenAt = vm.Value, at
@@ -146,7 +148,8 @@ func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectRe
 	return c.Destroyed, c.How, nil
 }
 
-// beginOf returns the begin of a query about a VM: when it was last known to be there, or the oldest events; but not what was searched.
+// beginOf returns the begin of a query about a VM: the time at which the VM was last known to be in the inventory, or that of the oldest events.
+// If an earlier query had no result, the query begins at the end of that one.
 func (q *inquiry) beginOf(m inventory.Missing, now time.Time) time.Time {
 	begin := m.SeenAt
 	if begin.IsZero() {
@@ -163,8 +166,8 @@ func between(begin, end time.Time) types.EventFilterSpec {
 	return types.EventFilterSpec{EventTypeId: departures, Time: &types.EventFilterSpecByTime{BeginTime: &begin, EndTime: &end}}
 }
 
-// newer reports whether an event is newer than another: by its time, and, of two with one time, by its key. Keys are int32, and overflow
-// to negative ones (vcenter-event-broker-appliance#809), so their difference counts, which overflows, too.
+// newer reports whether event a is newer than b: by their times or, if these are equal, by their keys. Keys are int32 and overflow
+// to negative ones (vcenter-event-broker-appliance#809). newer uses the sign of their difference, which stays right because it overflows, too.
 func newer(a, b *types.Event) bool {
 	if at, of := session.TimeOf(a), session.TimeOf(b); !at.Equal(of) {
 		return at.After(of)
@@ -172,8 +175,8 @@ func newer(a, b *types.Event) bool {
 	return a.Key-b.Key > 0
 }
 
-// lastOf returns the newest event of a VM's departure: its own, otherwise that of its host. After a restore from a backup its moRef may
-// be another VM's, and the event about that: its name tells.
+// lastOf returns the newest event of a VM's departure: the VM's own, otherwise its host's. After a restore from a backup, the VM's moRef may
+// be another VM's, and the event may be about that one: lastOf compares the VM's names.
 func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent) {
 	own, names := false, namesOf(events, m)
 	for _, event := range events {
@@ -197,7 +200,7 @@ func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent
 
 func isOf(e *types.Event, m inventory.Missing) bool { return e.Vm != nil && e.Vm.Vm.Value == m.MoRef }
 
-// namesOf returns the names that a VM has had since its last known one: it may have been put into quarantine since.
+// namesOf returns the last known name of a VM and its later names: a VM is renamed, for example, when it is put into quarantine.
 func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	names := map[string]bool{naming.Unescape(m.Name): true}
 	var renames []*types.VmRenamedEvent
@@ -220,7 +223,7 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	return names
 }
 
-// read says what a departure means, together with the other events of its chain. own is the server's account.
+// read returns the cause of a departure, from its event and the other events of its chain. own is the server's account.
 func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.Cause {
 	user := by(event.GetEvent())
 	switch e := event.(type) {
@@ -247,9 +250,9 @@ func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.
 		return inventory.Cause{How: "it was unregistered" + user}
 	case len(tasks) > 0:
 		slices.Sort(tasks)
-		return inventory.Cause{How: "it was taken off the inventory" + user + " (" + plan.AtMost(slices.Compact(tasks), 5) + ")"}
+		return inventory.Cause{How: "it was removed from the inventory" + user + " (" + plan.AtMost(slices.Compact(tasks), 5) + ")"}
 	}
-	return inventory.Cause{How: "it was taken off the inventory" + user}
+	return inventory.Cause{How: "it was removed from the inventory" + user}
 }
 
 func hostRemoved(e *types.Event) string {

@@ -38,9 +38,9 @@ func TestWhatTheEventsOfAChainMean(t *testing.T) {
 		{removed, []types.BaseEvent{task("VirtualApp.destroy"), removed}, true, "it was destroyed by alice"},
 		{removed, []types.BaseEvent{task("VirtualMachine.unregister"), removed}, false, "it was unregistered by alice"},
 		{removed, []types.BaseEvent{task("HostSystem.destroy"), event(3, &types.HostRemovedEvent{})}, false, "its host esx-1 was removed from the inventory by alice"},
-		{removed, []types.BaseEvent{task("ClusterComputeResource.destroy"), removed}, false, "it was taken off the inventory by alice (ClusterComputeResource.destroy)"},
-		{removed, []types.BaseEvent{task("Folder.unregisterAndDestroy")}, false, "it was taken off the inventory by alice (Folder.unregisterAndDestroy)"},
-		{removed, nil, false, "it was taken off the inventory by alice"},
+		{removed, []types.BaseEvent{task("ClusterComputeResource.destroy"), removed}, false, "it was removed from the inventory by alice (ClusterComputeResource.destroy)"},
+		{removed, []types.BaseEvent{task("Folder.unregisterAndDestroy")}, false, "it was removed from the inventory by alice (Folder.unregisterAndDestroy)"},
+		{removed, nil, false, "it was removed from the inventory by alice"},
 		{event(2, &types.EventEx{EventTypeId: migrated}), nil, false, "it was migrated to another vCenter by alice"},
 		{event(2, &types.HostRemovedEvent{}), nil, false, "its host esx-1 was removed from the inventory by alice"},
 	} {
@@ -83,7 +83,7 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	}
 }
 
-// Keys are int32, and continue with the most negative one (vcenter-event-broker-appliance#809).
+// Keys are int32. After the largest key, vCenter continues with the most negative one (vcenter-event-broker-appliance#809).
 func TestEventKeysThatOverflowKeepTheirOrder(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, SeenAt: noon}
 	first, second := event(math.MaxInt32, &types.VmRemovedEvent{}), event(math.MinInt32, &types.VmRemovedEvent{})

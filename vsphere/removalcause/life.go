@@ -11,15 +11,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// The events of a VM's creation, and of its power-ons. No property says whether a VM was
-// ever on (runtime.bootTime is cleared at power-off). vCenter keeps events for 30 days by default, so it is certain that a VM was
-// never on only if the event of its creation still exists.
+// The events of a VM's creation, and of its power-ons. No property shows whether a VM was
+// ever on (runtime.bootTime is cleared at power-off). vCenter keeps events for 30 days by default, so a VM without an event of a power-on was
+// certainly never on only if vCenter still has the event of its creation.
 var (
 	madeEvents = []string{"VmClonedEvent", "VmCreatedEvent", "VmDeployedEvent"}
 	onEvents   = []string{"VmStartingEvent", "VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmResumingEvent"}
 )
 
-// Life reports whether vCenter's events have a VM's creation, and a power-on. If they have a power-on, made may be false.
+// Life reports whether vCenter has events of a VM's creation and of a power-on. If it has one of a power-on, made may be false.
 func Life(ctx context.Context, calls inventory.Caller, moRef string) (made, on bool, err error) {
 	err = calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		made, on = false, false

@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// history is a vCenter from which a VM of others was removed every ten seconds, until now; and vm-7, at a time (zero: not).
+// history is a vCenter from which a VM of another group was removed every ten seconds until now, and vm-7 at a time, or not if that is zero.
 type history struct {
 	events  int
 	removed time.Time
@@ -41,7 +41,7 @@ func newHistory(events int) *history {
 	return h
 }
 
-// Call is inventory.Caller's.
+// Call implements inventory.Caller.
 func (h *history) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return f(ctx, h.session)
 }
@@ -96,19 +96,19 @@ func (h *history) page(most int) (page []types.BaseEvent) {
 	return page
 }
 
-// ofWeb0 is vm-7 as a new process knows it.
+// ofWeb0 returns vm-7 as a new process knows it.
 func ofWeb0(seen time.Time) []inventory.Missing {
 	return []inventory.Missing{{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0", InstanceUUID: "u"}, SeenAt: seen, Since: time.Now()}}
 }
 
-// asking runs a Finder for a while.
+// asking runs a Finder for the time long.
 func (h *history) asking(t *testing.T, long time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	New(h, h, zerolog.Nop()).Run(ctx)
 }
 
-// 200,000 removals, of which all in 30 days are asked for, need no more memory than 20,000.
+// 200,000 removals must need no more memory than 20,000, although all of 30 days are read.
 func TestTheEventsOfOtherVMsAreNotKept(t *testing.T) {
 	live := map[int]int64{}
 	for _, events := range []int{20_000, 200_000} {
@@ -132,7 +132,8 @@ func TestTheEventsOfOtherVMsAreNotKept(t *testing.T) {
 	}
 }
 
-// What was searched is not asked for again, whatever is still missing; and a VM's events are asked for since it was last known to be there.
+// A query must begin when the VM was last known to be in the inventory, and must not read events that an earlier query has read, whatever VMs
+// are still missing.
 func TestEventsAreReadOnceFromWhenTheVMWasLastThere(t *testing.T) {
 	for name, c := range map[string]struct{ seen, first time.Duration }{
 		"never seen":   {0, kept},
@@ -157,14 +158,14 @@ func TestEventsAreReadOnceFromWhenTheVMWasLastThere(t *testing.T) {
 					}
 				}
 				if len(h.causes) == 0 || h.causes[0].Destroyed {
-					t.Errorf("%+v", h.causes)
+					t.Errorf("the causes are %+v, want one that is not a destruction", h.causes)
 				}
 			})
 		})
 	}
 }
 
-// A rename that an earlier query found still tells that a later removal is the VM's.
+// A rename that an earlier query found must identify a later removal as the VM's.
 func TestARenameIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := ofWeb0(time.Now())[0]

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
 )
 
-// A destroyed VM has a VmRemovedEvent, whose chain is that of the task's event: its chain is its own key.
+// A destroyed VM has a VmRemovedEvent in the chain of the task's event. A TaskEvent's chain is its own key.
 func TestARecordedRemovalIsReadWithTheTaskOfItsChain(t *testing.T) {
 	removed := recorded.Event(t, "veba/events/VmRemovedEvent.json", "VmRemovedEvent")
 	task := recorded.Event(t, "manageiq/events/TaskEvent-destroy.yml", "").(*types.TaskEvent)
@@ -29,7 +29,7 @@ func TestARecordedRemovalIsReadWithTheTaskOfItsChain(t *testing.T) {
 	}
 	c := read(removed, []types.BaseEvent{task, removed}, `vsphere.local\USER3`)
 	if !c.Destroyed || !c.By.Ours || c.By.User != `VSPHERE.LOCAL\user3` || c.How != `it was destroyed by VSPHERE.LOCAL\user3` {
-		t.Errorf("%+v", c)
+		t.Errorf("the cause is %+v, want a destruction by the server's account", c)
 	}
 	folder := recorded.Event(t, "veba/events/TaskEvent-Folder.unregisterAndDestroy.json", "TaskEvent")
 	if c := read(removed, []types.BaseEvent{folder}, "x"); c.Destroyed || !strings.Contains(c.How, "Folder.unregisterAndDestroy") {
@@ -45,7 +45,7 @@ func TestTheTasksThatDestroyVMsAreThoseOfARecordedVCenter(t *testing.T) {
 	}
 }
 
-// No account: "User", which hosts report, and the empty one of vSphere HA.
+// Events of hosts name "User", and those of vSphere HA the empty name. Neither is an account.
 func TestAnEventOfAHostNamesNoAccount(t *testing.T) {
 	removed := event(2, &types.VmRemovedEvent{})
 	for _, name := range []string{"User", ""} {

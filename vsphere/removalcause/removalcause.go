@@ -1,7 +1,7 @@
-// Package removalcause finds out what became of members that left vCenter's inventory: whether they were destroyed, or have vanished and may
-// still run. No other package decides that a member is gone that vCenter no longer has. It has no lock: only Run uses a Finder's state.
+// Package removalcause finds out why members left vCenter's inventory: they were destroyed, or they have vanished and may still run. No other
+// package decides that a member that vCenter no longer has is gone. It has no lock: only Run uses a Finder's state.
 //
-// The first rule that fits counts. (Package inventory notices a VM that returned: one with its instanceUuid and stamp, and another moRef.)
+// The first rule that matches applies. (Package inventory notices a VM that returned, by its instanceUuid and stamp: it has another moRef.)
 //
 //	what is known                                                           verdict
 //	----------------------------------------------------------------------  ---------------------------------------------
@@ -25,15 +25,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// asks are the times after a VM was found missing at which vCenter's events are queried: they may come late.
+// asks are the times, after a VM was found missing, at which vCenter's events are queried: vCenter may store them late.
 var asks = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second, time.Minute}
 
 const (
-	// askAgain is how often they are queried after that for a VM about which they say nothing.
+	// askAgain is the interval of later queries for a VM of which vCenter has no event.
 	askAgain = 5 * time.Minute
-	// roundsEvery is the pause between two rounds: many VMs may leave one after another.
+	// roundsEvery is the pause between two rounds, so that one round queries about many VMs that leave one after another.
 	roundsEvery = 250 * time.Millisecond
-	// retry is when a round without an answer from vCenter is repeated.
+	// retry is the time after which a round is repeated that vCenter did not answer.
 	retry = 5 * time.Second
 )
 
@@ -41,18 +41,18 @@ const (
 type Inventory interface {
 	// Missing lists them.
 	Missing() []inventory.Missing
-	// Decide records what became of one. The last call counts.
+	// Decide records why a missing VM left the inventory. A later call for the same VM replaces an earlier one.
 	Decide(m inventory.Missing, c inventory.Cause)
 }
 
-// Finder decides what became of missing VMs.
+// Finder decides why missing VMs left the inventory.
 type Finder struct {
 	calls     inventory.Caller
 	inventory Inventory
 	log       zerolog.Logger
-	wake      chan struct{} // has a place for one
+	wake      chan struct{} // a VM is missing; its capacity is 1
 
-	cases map[key]*inquiry // Run's alone
+	cases map[key]*inquiry // only Run uses it
 }
 
 // key identifies a missing VM.
@@ -60,17 +60,17 @@ type key struct{ moRef, instanceUUID string }
 
 func keyOf(m inventory.Missing) key { return key{m.MoRef, m.InstanceUUID} }
 
-// inquiry is what was done to find out about a VM.
+// inquiry has the queries about a missing VM and their results.
 type inquiry struct {
-	since time.Time // the VM was found missing then: at another time it is another inquiry
-	asked int       // how often
-	due   time.Time // when it is to be asked about next; zero: events name the cause
+	since time.Time // when the VM was found missing; if that differs, the inquiry begins again
+	asked int       // the number of queries
+	due   time.Time // the time of the next query; zero if an event shows the cause
 
-	searched time.Time         // when events were last read and had no cause: those from before are known
-	events   []types.BaseEvent // what they tell of the VM and its host
+	searched time.Time         // the time of the last query without a cause: earlier events were read
+	events   []types.BaseEvent // the events about the VM and its host
 }
 
-// New returns a Finder that does nothing until Run.
+// New returns a Finder. It makes no query before Run.
 func New(calls inventory.Caller, n Inventory, log zerolog.Logger) *Finder {
 	return &Finder{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
 }
@@ -83,11 +83,11 @@ func (f *Finder) Wake() {
 	}
 }
 
-// Run decides until ctx ends.
+// Run decides about missing VMs until ctx ends.
 func (f *Finder) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := f.round(ctx); err != nil {
-			f.log.Debug().Err(err).Msg("vCenter's events about missing VMs could not be read")
+			f.log.Debug().Err(err).Msg("cannot read vCenter's events about missing VMs")
 			if !session.Sleep(ctx, retry) {
 				return
 			}
@@ -110,7 +110,7 @@ func (f *Finder) Run(ctx context.Context) {
 	}
 }
 
-// round queries events about all VMs that are due, in one query. An error means that vCenter did not answer: then nothing is decided.
+// round queries events about all VMs that are due, in one query. If vCenter did not answer, round returns an error and decides nothing.
 func (f *Finder) round(ctx context.Context) error {
 	now := time.Now()
 	due := f.due(now)
@@ -140,7 +140,7 @@ func (f *Finder) round(ctx context.Context) error {
 	return nil
 }
 
-// withoutEvents says why nothing is known of a VM.
+// withoutEvents returns why the cause of a VM's departure is not known, for users.
 func withoutEvents(m inventory.Missing, denied *vcfault.Error) string {
 	switch {
 	case m.Reused:

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// calls are all methods that the server and `vmgroup check` can use, each with the privileges of the least role, and of Trial, that it can
-// need. REST calls are named as session.RESTCall names them.
+// calls are all methods that the server and `vmgroup check` call, each with the privileges of the least role and of Trial that it can
+// need. REST calls have the names of session.RESTCall.
 //
 // A SOAP method's own page says "Required privileges", in the Virtual Infrastructure JSON API:
 // https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/. The comments behind the calls name what else documents them:
@@ -107,8 +107,8 @@ var calls = map[string][]string{
 	"POST tagging/tag":                              {privTagging + "CreateTag"},                                             // Tags
 }
 
-// Outside returns the calls, by their names in the metrics or in the embedded vCenter's Calls, that
-// are not among the methods that the least role covers.
+// Outside returns the calls that are not among the methods that the least role covers. Calls have their names in the metrics or in the embedded
+// vCenter's Calls.
 func Outside(made map[string]int) []string {
 	var outside []string
 	for name := range made {
@@ -120,7 +120,7 @@ func Outside(made map[string]int) []string {
 	return outside
 }
 
-// plainCall returns the name of a call as in calls: a REST call can be named
+// plainCall returns a call's name as calls has it: the embedded vCenter names a REST call, for example,
 // "POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category".
 func plainCall(name string) string {
 	method, path, is := strings.Cut(name, " /rest/")

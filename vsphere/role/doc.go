@@ -1,6 +1,6 @@
-// Package role lists what vCenter must allow the server's user: each call that the server makes with the privileges that it needs, and
-// the least role, which is made of them.
+// Package role lists the privileges that vCenter must grant the server's user: those of each call that the server makes, and the least role,
+// which has all of them.
 //
-// It promises that the tables in the documents are made from it, and that no package makes a call that is not in it: a test reads the
-// sources. It is data: it makes no calls, keeps no state and has no locks.
+// Tests require that the tables in the documents are those of this package, and that no package makes a call that it does not list. It is data:
+// it makes no calls, keeps no state and has no locks.
 package role

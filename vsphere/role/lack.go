@@ -12,7 +12,7 @@ var scopesOf = map[string][]Scope{
 	"OpaqueNetwork": {OnNetwork}, "ClusterComputeResource": {OnCluster},
 }
 
-// CouldLack returns the privileges of the least role that a call can need on an object of a type; of any type, if that is empty.
+// CouldLack returns the privileges of the least role that a call can need on an object of a type, or on any object if objectType is empty.
 func CouldLack(method, objectType string) (could []Privilege) {
 	scopes := scopesOf[objectType]
 	for _, p := range least {

@@ -2,11 +2,11 @@ package role
 
 import "slices"
 
-// Scope is the kind of object that a privilege is needed on.
+// Scope is the kind of object on which a privilege is needed.
 type Scope string
 
-// The objects that privileges are needed on. Permissions on the root and on --folder, the root folder of all groups, are propagated: that
-// on --folder is one on the groups' folders and on the members in them.
+// The kinds of objects on which privileges are needed. Permissions on the root and on --folder, the root folder of all groups, must propagate to
+// children: so a permission on --folder is also one on the groups' folders and on the members in them.
 const (
 	OnRoot      Scope = "root"
 	OnGlobal    Scope = "global"
@@ -18,21 +18,21 @@ const (
 	OnCluster   Scope = "clusters"
 )
 
-// Privilege is one line of the least role: what vCenter has to allow the server's user, and why.
+// Privilege is one line of the least role: a privilege that the server's user needs, and why.
 type Privilege struct {
-	// ID is vCenter's, such as "VirtualMachine.Config.AdvancedConfig".
+	// ID is vCenter's id of the privilege, such as "VirtualMachine.Config.AdvancedConfig".
 	ID string
-	// On are the kinds of objects that it is needed on.
+	// On are the kinds of objects on which the privilege is needed.
 	On []Scope
-	// Why says what it is for.
+	// Why is what the server needs the privilege for.
 	Why string
-	// Without says what does not work without it; empty if the server can then create or remove no member at all.
+	// Without is what does not work without the privilege; empty if the server then can't create or remove any member.
 	Without string
-	// Also is where else it is needed, for some groups only.
+	// Also names other objects on which some groups need the privilege.
 	Also string
 }
 
-// Needed reports whether the server does not work without it.
+// Needed reports whether the server can't create or remove any member without the privilege.
 func (p Privilege) Needed() bool { return p.Without == "" }
 
 const (
@@ -45,12 +45,12 @@ const (
 	privUnregister = "VirtualMachine.Inventory.Unregister"
 )
 
-// ExtensionKey is the key under which an admin can register this server with vCenter, which then warns people who
-// edit its VMs by hand.
+// ExtensionKey is the key under which an administrator can register this server with vCenter. vCenter then warns people who
+// edit the server's VMs.
 const ExtensionKey = "com.vmworld.codeconnect.vmgroup"
 
-// Least returns the least role of the server's user, in the order of its table. No call of the server needs
-// more; Outside lists exceptions.
+// Least returns the least role of the server's user, in the order of the table in docs/reference.md. No call of the server needs
+// another privilege; Outside lists exceptions.
 func Least() []Privilege { return slices.Clone(least) }
 
 var least = []Privilege{
@@ -105,8 +105,8 @@ var least = []Privilege{
 	{ID: "Global.ManageCustomFields", On: []Scope{OnRoot}, Why: "`customAttributes` that are not there yet", Without: "no custom attribute is created"},
 }
 
-// Trial are privileges that the server never needs, and that are not in the least role: with them `vmgroup check --deep` tries what it
-// else says that it did not try.
+// Trial returns privileges that the server never needs, and that are not in the least role. Without them, `vmgroup check --deep` skips some
+// experiments.
 func Trial() []Privilege { return slices.Clone(trial) }
 
 var trial = []Privilege{

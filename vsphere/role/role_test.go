@@ -33,7 +33,7 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 			return true
 		})
 	}
-	// Two are govmomi's own, for calls with other names.
+	// Two functions of govmomi have other names than the calls that they make.
 	for own, name := range map[string]string{"GetServiceContent": "RetrieveServiceContent", "GetCurrentTime": "CurrentTime"} {
 		found[name] = found[own]
 		delete(found, own)
@@ -46,7 +46,7 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 	}
 }
 
-// sources are the files of vsphere and of all packages below it, without tests and the embedded vCenter.
+// sources returns the source files of vsphere and of all packages below it, without tests and the embedded vCenter.
 func sources(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -156,7 +156,7 @@ func TestTheTestsAndChecksNamedInTheDocumentExist(t *testing.T) {
 	}
 }
 
-// neededTable returns, in Markdown, the privileges without which nothing works.
+// neededTable returns the Markdown table of the privileges without which the server can't create or remove any member.
 func neededTable() string {
 	var b strings.Builder
 	b.WriteString("| privilege | on | why |\n|---|---|---|\n")
@@ -168,7 +168,7 @@ func neededTable() string {
 	return b.String()
 }
 
-// optionalTable returns, in Markdown, the privileges that features need.
+// optionalTable returns the Markdown table of the privileges that only some features need.
 func optionalTable() string {
 	var b strings.Builder
 	b.WriteString("| privilege | on | without it |\n|---|---|---|\n")
@@ -180,7 +180,7 @@ func optionalTable() string {
 	return b.String()
 }
 
-// where says on what a privilege is needed.
+// where lists the objects on which a privilege is needed.
 func where(p Privilege) string {
 	on := make([]string, 0, len(p.On)+1)
 	for _, scope := range p.On {
@@ -192,7 +192,7 @@ func where(p Privilege) string {
 	return strings.Join(on, "; ")
 }
 
-// trialTable returns, in Markdown, the privileges that only the deep check uses.
+// trialTable returns the Markdown table of the privileges that only the deep check uses.
 func trialTable() string {
 	var b strings.Builder
 	b.WriteString("| privilege | on | what the deep check does with it |\n|---|---|---|\n")

@@ -23,7 +23,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// selfSigned is a certificate for 127.0.0.1 that is its own authority, also in PEM.
+// selfSigned returns a certificate for 127.0.0.1 that is its own authority, and its PEM.
 func selfSigned(t *testing.T, serial int64) (tls.Certificate, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -99,7 +99,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	}
 }
 
-// The handshake has no server name for an address: the address must be compared anyway.
+// If the host is an IP address, the handshake has no server name. The address must be compared with the certificate anyway.
 func TestAnAddressThatIsNotInTheCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	pair, right := selfSigned(t, 1)

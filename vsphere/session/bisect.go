@@ -1,5 +1,5 @@
-// This file reads objects of vCenter by moRef, so that one bad object does not make the others unreadable: it bisects
-// the list, down to those that cannot be read even alone. It promises that every object is read, gone, unread or hidden, and
+// This file reads objects of vCenter by moRef. If one object makes a call fail, it bisects the list, so that the others are still read, and
+// finds the objects that cannot be read even alone. It promises that every object is read, gone, unread or hidden, and
 // that a failure that no object causes ends the reading. It has no lock.
 
 package session
@@ -17,35 +17,35 @@ import (
 //
 // Objects that are gone are omitted from the answer, as the call requests: reportMissingObjectsInResults, since vSphere API 4.1,
 // is "the recommended setting when objectSet refers to transient objects", and in "a RetrieveResult missing objects will simply be
-// omitted" (PropertyFilterSpec in VMware's reference). An omitted object may also be hidden, so only a read of the object alone tells
-// that it is gone. Any other fault of one object fails a whole call: a host that vanishes while its VMs are read, or a missing
+// omitted" (PropertyFilterSpec in VMware's reference). An omitted object may also be hidden, so only a read of the object alone shows
+// that it is gone. Any other fault of one object fails the whole call, for example a host that vanishes while its VMs are read, or a missing
 // privilege. So the list is bisected, down to the objects that cannot be read even alone.
 type Bisection struct {
 	session     *Session
 	spec, plain ReadSpec
-	refused     int // how many calls failed, but for those that named a missing object
+	refused     int // the number of failed calls, without those whose fault named a missing object
 
-	// Objects are those that were read, and Gone those that vCenter does not have.
+	// Objects are the objects that were read, and Gone those that vCenter does not have.
 	Objects []types.ObjectContent
 	Gone    []types.ManagedObjectReference
-	// Unread says why each cannot be read.
+	// Unread has the error of each object that cannot be read.
 	Unread map[types.ManagedObjectReference]error
-	// WithoutNet are those of Objects that were read without guest.net, which is more than one answer can have.
+	// WithoutNet are those of Objects that were read without guest.net, because it is larger than an answer can be (xmlBounds).
 	WithoutNet []types.ManagedObjectReference
 }
 
-// ReadSpec says what is read of objects.
+// ReadSpec returns the specification of a read of these objects.
 type ReadSpec func([]types.ManagedObjectReference) types.PropertyFilterSpec
 
-// NewBisection returns an empty Reading. plain is spec without traversals to other objects.
+// NewBisection returns a Bisection that has read nothing yet. plain is spec without traversals to other objects.
 func NewBisection(s *Session, spec, plain ReadSpec) *Bisection {
 	return &Bisection{session: s, spec: spec, plain: plain}
 }
 
-// bisectMost bounds the failed calls of one reading. More are not caused by single objects.
+// bisectMost bounds the failed calls of one reading. If more fail, single objects are not the cause.
 const bisectMost = 64
 
-// Read reads objects. Those that are in no list afterwards are hidden. An error is a failure that no object causes.
+// Read reads objects. Objects that are in none of the lists afterwards are hidden. Read returns an error for a failure that no object causes.
 func (n *Bisection) Read(ctx context.Context, refs []types.ManagedObjectReference) error {
 	if len(refs) == 0 {
 		return nil
@@ -61,12 +61,12 @@ func (n *Bisection) Read(ctx context.Context, refs []types.ManagedObjectReferenc
 		}
 		return n.each(ctx, unanswered(refs, objects))
 	}
-	// An object that is named is an answer about it alone, however many there are: somebody may have destroyed hundreds of VMs at once.
+	// A fault that names a missing object is about that object alone, and is not counted: an operator may have destroyed hundreds of VMs at once.
 	switch at := slices.Index(refs, vcfault.MissingObject(err)); {
 	case at == 0 && alone:
 		n.Gone = append(n.Gone, refs[0])
 		return nil
-	case at >= 0: // in spite of reportMissingObjectsInResults
+	case at >= 0: // vCenter ignored reportMissingObjectsInResults
 		if err := n.Read(ctx, refs[at:at+1]); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (n *Bisection) each(ctx context.Context, refs []types.ManagedObjectReferenc
 	return nil
 }
 
-// readPlain reads one object without the traversals from it: the unreadable object may be its host.
+// readPlain reads one object without traversals: the object that can't be read may be its host.
 func (n *Bisection) readPlain(ctx context.Context, refs []types.ManagedObjectReference) error {
 	spec := n.plain(refs)
 	objects, err := Retrieve(ctx, n.session, spec)
@@ -124,8 +124,8 @@ func isTooLarge(err error) bool {
 	return err != nil && vcfault.Classify("", err).Reason == vcfault.ReasonAnswerTooLarge
 }
 
-// dropNet removes what guests report of their adapters from a spec, and reports whether it was there: nothing else that is read of a VM has
-// a size that its guest chooses.
+// dropNet removes guest.net from a spec, and reports whether the spec had it. It is the only property that the server reads whose size a guest
+// determines.
 func dropNet(specs []types.PropertySpec) (had bool) {
 	for i := range specs {
 		before := len(specs[i].PathSet)
@@ -149,7 +149,7 @@ func unanswered(refs []types.ManagedObjectReference, objects []types.ObjectConte
 	return left
 }
 
-// IsFatal reports whether a failure is not caused by an object, so that the next call would fail as well.
+// IsFatal reports whether no object caused a failure, so that the next call would fail, too.
 func IsFatal(err error) bool {
 	switch vcfault.Classify("", err).Reason {
 	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled, vcfault.ReasonNotVCenterAPI:
@@ -158,7 +158,7 @@ func IsFatal(err error) bool {
 	return false
 }
 
-// ReadVMs reads properties of those VMs that still exist and can be read.
+// ReadVMs reads properties of VMs. It leaves out VMs that no longer exist or can't be read.
 func ReadVMs(ctx context.Context, s *Session, refs []types.ManagedObjectReference, paths ...string) ([]Object, error) {
 	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: paths}}}

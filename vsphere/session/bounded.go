@@ -11,22 +11,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// bounds bound one answer, after decompression: what comes from vCenter's address may have no end. Nesting is bounded by the decoders,
-// at 10,000.
+// bounds limit one answer, after decompression, because an answer from vCenter's address may never end. The decoders limit nesting, to
+// 10,000.
 type bounds struct {
-	// bytes of the whole.
+	// bytes is the maximum size of the answer.
 	bytes int64
-	// parts are the bytes that begin a value, one of marks: a decoded value may take a hundred times as much memory.
+	// parts is the maximum number of values, which begin with one of marks: a decoded value may need a hundred times as much memory.
 	parts int64
 	marks string
-	// run is how many bytes there can be without a mark: a text, or a name. 0: any number.
+	// run is the maximum number of bytes without a mark, such as those of a text or a name; 0 for no limit.
 	run int64
 }
 
 var (
 	// xmlBounds have room for a page of 250 objects (pageMost; updatesMost and bulk of package inventory) of 128 KiB and 4,000 tags each.
 	// A member is read with some 10 KB; with two addresses on each of 50 networks of its guest it has some 25 KB and 1,600 tags. So a
-	// vCenter with 40,000 VMs, all of them members, is read in 160 pages. No text that is read has more than some 10 KB.
+	// vCenter with 40,000 VMs, all of them members, is read in 160 pages. No text that the server reads is longer than some 10 KB.
 	xmlBounds = bounds{bytes: 32 << 20, parts: 1 << 20, marks: "<", run: 1 << 20}
 	// jsonBounds have room for the ids of 25,000 tags.
 	jsonBounds = bounds{bytes: 4 << 20, parts: 256 << 10, marks: "{[,"}
@@ -35,12 +35,12 @@ var (
 // headerMost bounds the header of an answer, in bytes.
 const headerMost = 256 << 10
 
-// checked passes an answer on that is no redirect and whose body is within its bounds.
+// checked returns the answer with a body whose reading fails outside the bounds. It returns an error for a redirect.
 func (b bounds) checked(res *http.Response, err error) (*http.Response, error) {
 	if res, err = undirected(res, err); err != nil {
 		return nil, err
 	}
-	res.Status = fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)) // its words may be anything
+	res.Status = fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)) // the server's own text can be anything
 	if res.Request != nil && hasNoValues(res.Request.Context()) {
 		res.Body = newValueless(res.Body)
 	}
@@ -56,14 +56,14 @@ func (b bounds) checked(res *http.Response, err error) (*http.Response, error) {
 	return res, nil
 }
 
-// boundedBody is the body of an answer. Its reader fails where the answer goes beyond the bounds, or takes longer than answerTimeout from
-// the end of its header.
+// boundedBody is the body of an answer. Reading it fails if the answer exceeds its bounds, or takes longer than answerTimeout after the end of
+// its header.
 type boundedBody struct {
 	io.ReadCloser
 	bounds
 	timer            *time.Timer
 	late             atomic.Bool
-	over             bool  // it has ended, or failed
+	over             bool  // whether the body has ended or failed
 	size, had, since int64 // bytes, parts, and bytes since the last mark
 	beyond           func(what string) error
 }
@@ -103,14 +103,14 @@ func (b *boundedBody) read(p []byte) (int, error) {
 	return n, err
 }
 
-// What follows an answer's last element before net/http sees its end: mostly the mark that ends a chunked one.
+// Bounds on what Close reads after an answer's last element, until net/http sees the answer's end: usually the last chunk, which is empty.
 const (
 	tailMost = 4 << 10
 	tailWait = time.Second
 )
 
-// Close ends the answer. The decoders stop at the last element, and net/http closes a connection whose answer was not read to its end, so
-// that the next call would need another one, with a TLS handshake.
+// Close reads the rest of the answer and closes it. The decoders stop at the last element, but net/http closes a connection whose answer was
+// not read to its end, and the next call would need a new connection with a TLS handshake.
 func (b *boundedBody) Close() error {
 	if !b.over && b.timer.Reset(tailWait) {
 		_, _ = io.CopyN(io.Discard, b.ReadCloser, tailMost)
@@ -119,7 +119,7 @@ func (b *boundedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// isLoggedIn reports whether a request has a session, of SOAP or of REST: then vCenter itself answers it.
+// isLoggedIn reports whether a request has a session, of SOAP or of REST. If it has one, the answer is vCenter's own.
 func isLoggedIn(req *http.Request) bool {
 	return req != nil && (req.Header.Get("Cookie") != "" || req.Header.Get("vmware-api-session-id") != "")
 }

@@ -27,7 +27,7 @@ const (
 	aboutHead = soapHead + `<RetrieveServiceContentResponse xmlns="urn:vim25"><returnval><rootFolder type="Folder">`
 )
 
-// endlessAnswers are the beginnings of answers, and what follows again and again.
+// endlessAnswers are the beginning of each answer, and the text that follows it repeatedly.
 var endlessAnswers = map[string][2]string{
 	"a text":             {aboutHead, "aaaaaaaaaaaaaaaa"},
 	"a text of entities": {aboutHead, "&lt;&amp;"},
@@ -42,7 +42,7 @@ var endlessAnswers = map[string][2]string{
 	"nothing of XML":     {"", "<<<<<<<<"},
 }
 
-// pour writes an endless answer, as long as anybody reads, and at most a gigabyte.
+// pour writes an endless answer until the client stops reading, and at most a gigabyte.
 func pour(w io.Writer, of [2]string) (written int64) {
 	n, err := io.WriteString(w, of[0])
 	for block := strings.Repeat(of[1], 1+(32<<10)/len(of[1])); err == nil && written < 1<<30; {
@@ -64,7 +64,7 @@ func pourer(t *testing.T, of [2]string, zip bool, poured *atomic.Int64) *Client 
 		if zip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			w.Header().Set("Content-Encoding", "gzip")
 			zipped := gzip.NewWriter(w)
-			defer zipped.Close() //nolint:errcheck // nobody reads it
+			defer zipped.Close() //nolint:errcheck // the client no longer reads
 			to = zipped
 		}
 		poured.Add(pour(to, of))
@@ -94,11 +94,11 @@ func TestNoAnswerOfVCentersAddressIsReadWithoutEnd(t *testing.T) {
 					_, err := c.Session(t.Context())
 					e := vcfault.Classify("", err)
 					if e == nil || e.Reason != vcfault.ReasonNotVCenterAPI {
-						t.Fatalf("%v", err)
+						t.Fatalf("the error is %v, want NotVCenterAPI", err)
 					}
 					time.Sleep(time.Second)
 					synctest.Wait()
-					if n := poured.Load(); n > 48<<20 { // more than was read is in buffers
+					if n := poured.Load(); n > 48<<20 { // the bound is 32 MiB, and buffers hold more than was read
 						t.Errorf("%d MiB were read: %v", n>>20, err)
 					}
 				})
@@ -140,7 +140,7 @@ func TestNoAnswerOfTheRESTAPIIsReadWithoutEnd(t *testing.T) {
 				err := c.REST(t.Context(), s, askREST)
 				e := vcfault.Classify("", err)
 				if e == nil || e.Reason != reason || reason == vcfault.ReasonAnswerTooLarge && strings.Contains(e.Message, "VC_HOST") {
-					t.Fatalf("%v", err)
+					t.Fatalf("the error is %v, want %s", err, reason)
 				}
 				synctest.Wait()
 				if read := read.Load(); read > 8<<20 {
@@ -151,7 +151,7 @@ func TestNoAnswerOfTheRESTAPIIsReadWithoutEnd(t *testing.T) {
 	}
 }
 
-// An answer that does not end for a while is given up, however little of it comes.
+// The client must give up an answer that does not end in time, however slowly it comes.
 func TestATricklingAnswerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestATricklingAnswerIsGivenUp(t *testing.T) {
 	})
 }
 
-// A page of 500 members with 50 containers each, and one of members with as many networks as a page can have, pass.
+// A page of 500 members with 50 containers each must be within the bounds, and one of members with as many networks as a page can have.
 func TestTheLargestPageOfVCenterPasses(t *testing.T) {
 	t.Parallel()
 	page := types.RetrievePropertiesExResponse{Returnval: new(types.RetrieveResult)}

@@ -1,7 +1,7 @@
-// This file keeps vCenter's answers for a while: many members are cloned the same way. They hold for one session. Each answer is asked for
-// once at a time.
+// This file keeps vCenter's answers for a while, because many members are cloned the same way. Answers are valid for one session. Only one
+// caller at a time asks for an answer.
 //
-// Locks: Cache.mu is taken alone and never held across a call; one caller at a time has an answer's turn.
+// Locks: Cache.mu is taken alone and never held across a call. A caller that asks for an answer holds the answer's turn.
 
 package session
 
@@ -14,16 +14,16 @@ import (
 const (
 	// KnownFor is how long vCenter's answers are reused: many members are cloned the same way.
 	KnownFor = time.Minute
-	// lookAgain is the minimum age of an answer that is asked for again because it lacks what is looked for.
+	// lookAgain is the age from which on an answer is replaced by a new one if it lacks the object that is looked for.
 	lookAgain = 3 * time.Second
-	// most bounds how many answers of a kind are kept.
+	// most bounds the number of answers in a Cache.
 	most = 1000
 )
 
 // Cache keeps answers of one kind. Its zero value is empty.
 type Cache[K comparable, V any] struct {
 	mu    sync.Mutex
-	epoch int64 // of the session that the answers are from
+	epoch int64 // of the session that gave the answers
 	kept  map[K]*kept[V]
 }
 
@@ -34,8 +34,8 @@ type kept[V any] struct {
 	at    time.Time
 }
 
-// Get returns an answer that is no older than age, and asks for it if there is none: one caller asks, the others wait
-// for the answer. Failures are not kept.
+// Get returns an answer that is no older than age. If there is none, one caller calls ask, and the others wait
+// for its answer. Failures are not kept.
 func (f *Cache[K, V]) Get(ctx context.Context, s *Session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
 	k := f.place(s, key)
 	select {
@@ -55,7 +55,7 @@ func (f *Cache[K, V]) Get(ctx context.Context, s *Session, key K, age time.Durat
 	return value, nil
 }
 
-// place finds or creates the place of an answer.
+// place returns the place of an answer, which it creates if it is missing.
 func (f *Cache[K, V]) place(s *Session, key K) *kept[V] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *Cache[K, V]) Forget() {
 	f.kept = nil
 }
 
-// LookUpIn looks something up in an answer that is kept, and, if that lacks it, in a newer answer.
+// LookUpIn calls look with an answer of the cache. If look fails, LookUpIn calls it again with an answer that is no older than lookAgain.
 func LookUpIn[K comparable, V, R any](ctx context.Context, s *Session, f *Cache[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
 	for _, age := range []time.Duration{KnownFor, lookAgain} {
 		value, err := f.Get(ctx, s, key, age, ask)

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Call runs f on the current session, with an operationID. NotAuthenticated means that nothing was done, so Call
-// then runs f again, on a new session. Errors are *vcfault.Error.
+// Call runs f on the current session, with an operationID. If f fails with NotAuthenticated, vCenter has done nothing, so Call
+// runs f again, on a new session. Errors are *vcfault.Error.
 func (c *Client) Call(ctx context.Context, f func(context.Context, *Session) error) error {
 	ctx = WithOperationID(ctx)
 	for again := true; ; again = false {
@@ -37,7 +37,7 @@ func (c *Client) Call(ctx context.Context, f func(context.Context, *Session) err
 	}
 }
 
-// WithOperationID adds an operationID to ctx, which correlates vCenter's logs with the server's, if it has none.
+// WithOperationID adds an operationID to ctx, if ctx has none. It correlates vCenter's logs with the server's.
 func WithOperationID(ctx context.Context) context.Context {
 	if operationID(ctx) != "" {
 		return ctx
@@ -51,7 +51,7 @@ func operationID(ctx context.Context) string {
 	return id
 }
 
-// Sleep waits, and reports whether ctx has not ended.
+// Sleep waits for d or until ctx ends. It returns false if ctx has ended.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -15,57 +15,57 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Session is one login. A new login makes a new session, and collectors and views of the old one are gone.
+// Session is one login. With a new login, the collectors and views of the old session are gone.
 type Session struct {
 	Vim *vim25.Client
-	// Slow makes calls like Vim, but for answers that take vCenter minutes: each can take as long as its context lasts.
+	// Slow is Vim for calls whose answers may take vCenter minutes: only the context bounds their duration.
 	Slow *vim25.Client
 	// Epoch counts the logins of this process.
 	Epoch int64
-	// User is the name by which vCenter knows us (UserSession.UserName).
+	// User is the account's name in vCenter (UserSession.UserName).
 	User string
 	// UUID is vCenter's about.instanceUuid.
 	UUID string
-	// since is when the login was.
+	// since is the time of the login.
 	since time.Time
-	// searchMost bounds the calls of a search; 0: searchMost.
+	// searchMost bounds the calls of a search; 0 means the constant searchMost.
 	searchMost int32
 }
 
 // Client keeps one session for the whole process. All methods can be called from any goroutine.
 //
-//	no session, session() called      one login for all callers (login.go)
+//	no session, Session called        one login for all callers (login.go)
 //	a login failed                    no call until the back-off ends: callers get the last error at once
 //	NotAuthenticated                  vCenter has dropped the session: the next caller logs in
 //	the network failed                the session may still exist: the next caller tries it before a login
-//	logout                            no session any more
+//	logout                            no session from now on
 //
-// The session needs no keep-alive: the inventory's stream calls more often than any time-out.
+// The session needs no keep-alive: the inventory's stream makes calls more often than any session times out.
 type Client struct {
 	cfg       Config
 	endpoint  *url.URL
 	transport *http.Transport
-	slow      *http.Transport // of Session.Slow: a transport has one bound for all answers
+	slow      *http.Transport // of Session.Slow: a transport has one time-out for all answers
 	metrics   *callMetrics
 	rest      *restLogins // for tags
-	// base ends at logout, and any running login with it.
+	// base ends at logout, and so does any running login.
 	base context.Context
 	end  context.CancelFunc
 
 	mu      sync.Mutex
 	current *Session
-	// resting is a session that was dropped because of the network.
+	// resting is a session that was dropped because the network failed. It may still exist in vCenter.
 	resting *Session
 	attempt *attempt
 	epoch   int64
 	backoff backoff
-	// why says why there is no session.
+	// why is the reason why there is no session.
 	why *vcfault.Error
 	// losses counts sessions in a row that vCenter dropped soon after their login.
 	losses int
 }
 
-// attempt is a login in flight. Its fields are read after done is closed.
+// attempt is a running login. Its fields are read after done is closed.
 type attempt struct {
 	done    chan struct{}
 	session *Session
@@ -140,15 +140,15 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	}
 }
 
-// soon is the shortest normal life of a session; quickLosses is how many shorter ones there can be before logins slow down.
-// (Otherwise an account whose sessions are dropped at once would log in forever.)
+// soon is the shortest normal life of a session. After quickLosses shorter ones in a row, logins slow down. (Otherwise the server would
+// log in continuously if vCenter drops its sessions at once.)
 const (
 	soon        = time.Minute
 	quickLosses = 5
 )
 
-// Lost reports that a call on s failed in a way that means that the session is gone or unreachable. It drops only the current
-// session: a late report about an old one changes nothing.
+// Lost reports that a call on s failed because the session is gone or unreachable. It drops only the current
+// session: a late report about an old one has no effect.
 func (c *Client) Lost(s *Session, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,8 @@ func (c *Client) Transport() *http.Transport { return c.transport }
 // Endpoint is the URL of vCenter's API.
 func (c *Client) Endpoint() *url.URL { return c.endpoint }
 
-// REST runs f on the session of the REST API that belongs to s, which it opens if there is none. 401 means that nothing was done,
-// so REST then runs f again, on a new session. Errors are *vcfault.Error.
+// REST runs f on the session of the REST API that belongs to s. It opens that session if there is none. If f fails with 401, vCenter has done
+// nothing, so REST runs f again, on a new session. Errors are *vcfault.Error.
 func (c *Client) REST(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
 	return c.rest.call(ctx, s, f)
 }
@@ -194,7 +194,7 @@ func (c *Client) Health() *plan.Fault {
 // logoutTimeout bounds the logout.
 const logoutTimeout = 5 * time.Second
 
-// Logout ends the session in vCenter, so that none is left behind, and the client with it.
+// Logout ends the sessions in vCenter. The client can't be used afterwards.
 func (c *Client) Logout(ctx context.Context) {
 	c.mu.Lock()
 	c.end()
@@ -211,7 +211,7 @@ func (c *Client) Logout(ctx context.Context) {
 	c.current, c.resting = nil, nil
 	c.why = vcfault.Classify("", context.Canceled)
 	c.mu.Unlock()
-	var both sync.WaitGroup // there is one bound on both
+	var both sync.WaitGroup // at once, because logoutTimeout bounds both
 	both.Go(func() { c.rest.logout(ctx) })
 	if s != nil {
 		c.leave(ctx, s)
@@ -221,7 +221,7 @@ func (c *Client) Logout(ctx context.Context) {
 	c.slow.CloseIdleConnections()
 }
 
-// RegisterProtocol makes by answer requests of a scheme, as http.Transport does. It is for tests.
+// RegisterProtocol lets by answer the requests of a scheme, like http.Transport.RegisterProtocol. It is for tests.
 func (c *Client) RegisterProtocol(scheme string, by http.RoundTripper) {
 	c.transport.RegisterProtocol(scheme, by)
 	c.slow.RegisterProtocol(scheme, by)

@@ -112,7 +112,7 @@ func TestTwoClientsThatAskEachSecondWithAWrongPasswordDoNotLockTheAccount(t *tes
 		cfg := l.config()
 		l.must(os.WriteFile(cfg.PasswordFile, []byte("wrong"), 0o600))
 		clients := []*Client{l.client(cfg), l.client(cfg)}
-		var tries []time.Time // when each was made, to the second
+		var tries []time.Time // the time of each login, in seconds
 		for began := time.Now(); time.Since(began) < 30*time.Minute; time.Sleep(time.Second) {
 			for _, c := range clients {
 				if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonInvalidLogin {
@@ -221,7 +221,7 @@ func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionResumes(t *test
 		}
 		l.open(1)
 		c.Lost(before, errors.New("of old"))
-		c.Lost(before, errors.New("of old")) // a late caller changes nothing
+		c.Lost(before, errors.New("of old")) // a late report has no effect
 	})
 }
 
@@ -236,7 +236,7 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 		if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
-		c.Logout(t.Context()) // a second one does no harm
+		c.Logout(t.Context()) // a second one has no effect
 	})
 }
 

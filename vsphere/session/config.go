@@ -33,17 +33,17 @@ type Config struct {
 	CAFile string
 	// Thumbprint is the SHA-256 thumbprint ("AA:BB:…", 32 bytes) of the one server certificate to accept.
 	Thumbprint string
-	// UserAgent is what vCenter's list of sessions shows.
+	// UserAgent is the text that vCenter's list of sessions shows.
 	UserAgent string
 	Log       zerolog.Logger
 	// Dial makes the connections to vCenter, instead of TCP; it can be nil. It is for tests: no flag sets it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Through makes the SOAP calls of a session after its login, instead of HTTP; it gets the session's key and can be
+	// Through returns what makes the SOAP calls of a session after its login, instead of HTTP. Its argument is the session's key. It can be
 	// nil. It is for tests: no flag sets it.
 	Through func(session string) soap.RoundTripper
-	// Record records what this client and vCenter say to each other; nil: nothing does.
+	// Record records the calls of this client and vCenter's answers; it can be nil.
 	Record *recording.Recorder
-	// SearchMost bounds the calls of one search; 0: 3000. It is for tests: no flag sets it.
+	// SearchMost bounds the calls of one search; 0 means 3000. It is for tests: no flag sets it.
 	SearchMost int32
 	// Metrics can be nil.
 	Metrics prometheus.Registerer
@@ -54,7 +54,7 @@ func (c Config) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "vCenter %s", c.Host[strings.LastIndexByte(c.Host, '@')+1:])
 }
 
-// trust is how vCenter's certificate is verified: by the roots (nil: the system's), by one thumbprint, or not.
+// trust is how vCenter's certificate is verified: by the roots (nil for the system's), by one thumbprint, or not at all.
 type trust struct {
 	roots      *authorities
 	thumbprint string
@@ -70,13 +70,13 @@ func (c Config) Address() string {
 	return u.Host
 }
 
-// endpoint returns the URL of vCenter's API. Errors name the flag and its variable, and never have a password.
+// endpoint returns the URL of vCenter's API. Errors name the flag and its variable, and never contain a password.
 func (c Config) endpoint() (*url.URL, error) {
 	if c.Host == "" {
 		return nil, errors.New("--host (VC_HOST): give vCenter's name, such as vc.example.com")
 	}
 	host := strings.TrimSpace(c.Host)                                                             // a variable made of a file may end in a newline
-	if i := strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 { // without the rest, which may contain a password
+	if i := strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 { // the message must not contain the rest, which may have a password
 		return nil, fmt.Errorf("--host (VC_HOST): remove the character %q", host[i:i+1])
 	}
 	if net.ParseIP(host) != nil && strings.Contains(host, ":") {
@@ -93,7 +93,7 @@ func (c Config) endpoint() (*url.URL, error) {
 	case u.Scheme == "https":
 	case u.Scheme == "http" && c.Insecure:
 	case u.Scheme == "http":
-		return nil, errors.New("--host (VC_HOST): http:// sends the password in the clear; use https://, or add --insecure where that does not matter")
+		return nil, errors.New("--host (VC_HOST): http:// sends the password in clear text; use https://, or add --insecure if that is acceptable")
 	default:
 		return nil, fmt.Errorf("--host (VC_HOST): the scheme is %q; it must be https", u.Scheme)
 	}
@@ -129,7 +129,7 @@ func (c Config) trust() (trust, error) {
 	return t, nil
 }
 
-// TLS returns how vCenter's certificate is verified, which must be host's.
+// TLS returns a TLS configuration that verifies vCenter's certificate, for host.
 func (c Config) TLS(host string) (*tls.Config, error) {
 	t, err := c.trust()
 	if err != nil {
@@ -138,8 +138,8 @@ func (c Config) TLS(host string) (*tls.Config, error) {
 	return t.config(host), nil
 }
 
-// Validate finds errors that need no network to be known. The files of the credentials need not
-// exist yet: a Secret may come later.
+// Validate finds errors that can be found without the network. The files of the credentials need not
+// exist yet: their Secret may be created later.
 func (c Config) Validate() error {
 	_, hostErr := c.endpoint()
 	_, trustErr := c.trust()
@@ -154,7 +154,7 @@ func oneOf(name, value, fileName, file string) error {
 	case value != "" && file != "":
 		return fmt.Errorf("%s and %s: give one of them", name, fileName)
 	case value == "" && file == "":
-		return fmt.Errorf("%s: give it, or the file it is in by %s", name, fileName)
+		return fmt.Errorf("%s: set it, or name a file that contains it with %s", name, fileName)
 	}
 	return nil
 }
@@ -170,10 +170,10 @@ func (c Config) credentials() (user, password string, err error) {
 	return user, password, err
 }
 
-// valueOf is a value, or the content of the file that contains it.
+// valueOf returns value, or the content of file.
 func valueOf(value, file string) (string, error) {
 	if file == "" {
-		return strings.TrimRight(value, "\r\n"), nil // as of a file: a Secret made of files has it
+		return strings.TrimRight(value, "\r\n"), nil // as for a file: a variable from a Secret that was made of files ends in a newline, too
 	}
 	text, err := secret.ReadFile(file)
 	if err != nil {

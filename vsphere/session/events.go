@@ -11,17 +11,18 @@ import (
 // eventPage is how many events one call asks for; vCenter allows no more.
 const eventPage = 1000
 
-// Events reads vCenter's events that match a filter, from the oldest on, and passes each to take, until take returns false. Nothing is kept
-// of a page when the next one is read: a vCenter may have hundreds of thousands. It uses a collector: QueryEvents returns one page only,
-// and not what vCenter's filter of bursts leaves out. vCenter drops events that the account is not allowed to see from a page after it was
-// filled (govmomi#3450), so a page with fewer than were asked for is not the last; an empty one is, or all of it was dropped.
+// Events reads vCenter's events that match a filter, beginning with the oldest, and calls take with each, until take returns false. It keeps
+// only one page in memory: a vCenter may have hundreds of thousands of events. It uses a collector, because QueryEvents returns only one page,
+// without the events that vCenter's filter of bursts suppresses. vCenter removes events that the account is not allowed to see from a page that
+// it has filled (govmomi#3450), so a page with fewer events than were asked for need not be the last. An empty page is taken for the last,
+// although all of its events may have been removed.
 func Events(ctx context.Context, s *Session, filter types.EventFilterSpec, take func(types.BaseEvent) bool) error {
 	made, err := methods.CreateCollectorForEvents(ctx, s.Vim, &types.CreateCollectorForEvents{This: *s.Vim.ServiceContent.EventManager, Filter: filter})
 	if err != nil {
 		return err
 	}
 	collector := made.Returnval
-	defer func() { // a session has few; what is left of it ends with the session
+	defer func() { // a session can have few collectors; if this call fails, the collector ends with the session
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_, _ = methods.DestroyCollector(ctx, s.Vim, &types.DestroyCollector{This: collector})
@@ -32,15 +33,15 @@ func Events(ctx context.Context, s *Session, filter types.EventFilterSpec, take 
 			return err
 		}
 		for _, e := range page.Returnval {
-			if e != nil && !take(e) { // govmomi leaves nil where it doesn't know the type
+			if e != nil && !take(e) { // it is nil if govmomi doesn't know the type
 				return nil
 			}
 		}
 	}
 }
 
-// UserOf returns the account that an event names; "" for none. Events that a host reports name "User", which is no account: ManageIQ recorded a
-// VmMessageEvent with it (ManageIQ/integration_tests, event benchmarks).
+// UserOf returns the account that an event names; "" for none. Events that a host reports name "User", which is not an account: ManageIQ
+// recorded a VmMessageEvent with it (ManageIQ/integration_tests, event benchmarks).
 func UserOf(e *types.Event) string {
 	if e.UserName == "User" {
 		return ""
@@ -48,6 +49,6 @@ func UserOf(e *types.Event) string {
 	return e.UserName
 }
 
-// TimeOf returns when an event happened, as far as vCenter's recorded events tell: it stores milliseconds, often one microsecond short
-// ("…30.122999Z"), and so of two events in one millisecond the later one can seem to be the earlier.
+// TimeOf returns the time of an event in milliseconds. vCenter stores milliseconds, but its recorded events are often one microsecond short
+// ("…30.122999Z"), so the later of two events in one millisecond can have the earlier time.
 func TimeOf(e *types.Event) time.Time { return e.CreatedTime.Round(time.Millisecond) }

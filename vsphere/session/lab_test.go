@@ -11,26 +11,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// lab is a vCenter with one account, whose password can change, and clients of it without a whole server.
+// lab is a vCenter with one account, whose password can change, for tests of clients without a server.
 type lab struct {
 	*vctest.Lab
 	t testing.TB
 }
 
-// startLab starts a lab in a bubble.
+// startLab starts a lab. It must be called in a synctest bubble.
 func startLab(t testing.TB) *lab {
 	t.Helper()
 	return &lab{vctest.NewLab(t, vcsim.Config{}), t}
 }
 
-// inABubble runs a test in a bubble with a lab, in parallel with others.
+// inABubble runs a test with a lab in a synctest bubble, in parallel with other tests.
 func inABubble(t *testing.T, test func(t *testing.T, l *lab)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { test(t, startLab(t)) })
 }
 
-// tried expects this number of logins.
+// tried requires this number of logins since the last call.
 func (l *lab) tried(logins int) {
 	l.t.Helper()
 	if n := l.Tries(); n != logins {
@@ -38,7 +38,7 @@ func (l *lab) tried(logins int) {
 	}
 }
 
-// open expects this number of sessions.
+// open requires this number of open sessions.
 func (l *lab) open(sessions int) {
 	l.t.Helper()
 	if n := l.Sessions(); n != sessions {
@@ -51,7 +51,7 @@ func (l *lab) must(err error) {
 	l.Must(err)
 }
 
-// config is a valid config with the account's password in a file.
+// config returns a valid configuration with the account's password in a file.
 func (l *lab) config() Config {
 	cfg := Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),
 		UserAgent: "vmgroup-test", Log: zerolog.Nop(), Metrics: l.Metrics}

@@ -21,25 +21,25 @@ import (
 const (
 	// loginTimeout bounds a login with all its calls.
 	loginTimeout = 30 * time.Second
-	// A failed connection is tried again after connectFirst, doubling to connectMost: one attempt costs vCenter nothing, and groups
-	// wait for it after an outage. A refused password is,
-	// with the same credentials, tried again after refusedFirst, doubling to refusedMost. vCenter locks an account after 5 refusals within
-	// 180 s by default (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
-	// Even where both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process has two within 180 s,
-	// and two replicas have four.
+	// After a failed connection, the next login is tried after connectFirst, which doubles up to connectMost: an attempt costs vCenter little,
+	// and groups wait for it after an outage. After refused credentials, the same credentials are tried again after refusedFirst, which doubles
+	// up to refusedMost. vCenter locks an account after 5 refusals within 180 s by default
+	// (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
+	// Even if both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process makes at most two within
+	// 180 s, and two replicas make four.
 	connectFirst, connectMost = time.Second, 5 * time.Second
 	refusedFirst, refusedMost = 80 * time.Second, 10 * time.Minute
 	// locale is the language of vCenter's messages.
 	locale = "en_US"
 )
 
-// backoff is how long no login is tried.
+// backoff decides when the next login can be tried.
 type backoff struct {
-	failures int // since the last refusal
+	failures int // in a row since the last refusal
 	until    time.Time
-	// refused is the digest of the credentials that were refused; nil after another failure.
+	// refused is the digest of the credentials that were refused; nil if the last failure was another one.
 	refused *digest
-	// refusals are how often the last credentials that were refused have been, whatever else failed in between.
+	// refusals is the number of refusals of the credentials with the digest last. Other failures in between don't reset it.
 	refusals int
 	last     digest
 }
@@ -49,7 +49,7 @@ type digest [sha256.Size]byte
 func digestOf(user, password string) digest { return sha256.Sum256([]byte(user + "\x00" + password)) }
 
 // holds reports whether it is too early for a login. After a refusal, other credentials can be tried at once.
-// fresh is what the credentials are now; nil if that is not known.
+// fresh is the digest of the present credentials; nil if they are not known.
 func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	if !now.Before(b.until) {
 		return false
@@ -61,11 +61,10 @@ func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	return false
 }
 
-// asks reports whether the present credentials decide whether a login can be tried.
+// asks reports whether holds depends on the present credentials.
 func (b *backoff) asks(now time.Time) bool { return now.Before(b.until) && b.refused != nil }
 
-// fresh reads the present credentials, for a back-off that asks; nil if they cannot be read. The caller must hold no lock: reading a
-// file may take long.
+// fresh returns the digest of the present credentials; nil if they cannot be read. The caller must hold no lock: reading a file may take long.
 func (c Config) fresh() *digest {
 	user, password, err := c.credentials()
 	if err != nil {
@@ -75,7 +74,7 @@ func (c Config) fresh() *digest {
 	return &d
 }
 
-// fail notes a failed login. refused is the digest of the credentials if it was them.
+// fail notes a failed login. refused is the digest of the credentials if vCenter refused them; otherwise nil.
 func (b *backoff) fail(now time.Time, refused *digest) {
 	b.refused = refused
 	if refused == nil {
@@ -90,8 +89,8 @@ func (b *backoff) fail(now time.Time, refused *digest) {
 	b.until = now.Add(waiting(refusedFirst, refusedMost, b.refusals))
 }
 
-// waiting returns the wait after the nth failure: first, doubling up to most, plus or minus up to a fifth
-// at random, so that replicas do not retry all at once.
+// waiting returns the wait after the nth failure: first, doubled for each further failure up to most, plus or minus up to a fifth
+// at random, so that replicas do not retry at the same time.
 func waiting(first, most time.Duration, n int) time.Duration {
 	d := most
 	if n < 20 {
@@ -100,7 +99,7 @@ func waiting(first, most time.Duration, n int) time.Duration {
 	return d - d/5 + rand.N(2*d/5)
 }
 
-// try makes one attempt for all callers that wait for it.
+// try makes one login for all callers that wait for it.
 func (c *Client) try(a *attempt) {
 	ctx, cancel := context.WithTimeout(c.base, loginTimeout)
 	defer cancel()
@@ -136,8 +135,8 @@ func (c *Client) try(a *attempt) {
 	close(a.done)
 }
 
-// login returns the resting session if it is still valid, otherwise a new one. It always uses a fresh client: vCenter refuses a login
-// by one that is logged in as InvalidLogin. refused is set when vCenter refused the credentials.
+// login returns the resting session if it is still valid, otherwise a new one. It always uses a new client, because vCenter refuses a login
+// by a client that is logged in, with InvalidLogin. refused is the digest of the credentials if vCenter refused them.
 func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refused *digest, err error) {
 	if resting != nil {
 		_, err = methods.GetCurrentTime(ctx, resting.Vim)
@@ -153,14 +152,14 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		return nil, nil, err
 	}
 	wire, slowWire := c.newWire(c.transport), c.newWire(c.slow)
-	slowWire.Jar = wire.Jar // both have the session's cookie
+	slowWire.Jar = wire.Jar // both clients send the session's cookie
 	vim, slow := &vim25.Client{Client: wire, RoundTripper: c.metrics.on(wire)}, &vim25.Client{Client: slowWire, RoundTripper: c.metrics.on(slowWire)}
 	vim.ServiceContent, err = methods.GetServiceContent(ctx, vim)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
-		return nil, nil, vcfault.ForOperator(vcfault.ReasonNotVCenter, "VC_HOST is not a vCenter but %q: set it to the address of a vCenter.", vim.ServiceContent.About.Name)
+		return nil, nil, vcfault.ForOperator(vcfault.ReasonNotVCenter, "VC_HOST is the address of %q, not of a vCenter: set it to the address of a vCenter.", vim.ServiceContent.About.Name)
 	}
 	if lack := missingManager(vim.ServiceContent); lack != "" {
 		return nil, nil, vcfault.NotVCenterAPI("RetrieveServiceContent", fmt.Errorf("the answer has no %s", lack))
@@ -186,7 +185,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 	}
 	if c.cfg.Through != nil {
 		through := c.cfg.Through(res.Returnval.Key)
-		vim.RoundTripper, slow.RoundTripper = c.metrics.on(impatient{through}), c.metrics.on(through)
+		vim.RoundTripper, slow.RoundTripper = c.metrics.on(withTimeout{through}), c.metrics.on(through)
 	}
 	slow.ServiceContent = vim.ServiceContent
 	s = &Session{Vim: vim, Slow: slow, User: res.Returnval.UserName, UUID: vim.ServiceContent.About.InstanceUuid, searchMost: c.cfg.SearchMost}
@@ -207,7 +206,7 @@ func (c *Client) newWire(by *http.Transport) *soap.Client {
 	return wire
 }
 
-// recorded returns next, with the recorder of the settings, if there is one.
+// recorded returns next or, if the configuration has a recorder, next with its calls recorded.
 func (c *Client) recorded(next http.RoundTripper) http.RoundTripper {
 	if c.cfg.Record == nil {
 		return next
@@ -225,15 +224,15 @@ func (c *Client) readCredentials() (user, password string, err error) {
 	return user, password, nil
 }
 
-// lingering returns a context that ends a while after ctx. A login that is stopped midway gets that time to end:
-// a session that is unknown cannot be logged out.
+// lingering returns a context that ends a while after ctx. A running login gets that time to end, because the client can't
+// log out a session whose key it has not received.
 func lingering(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(while, cancel) })
 	return longer, func() { stop(); cancel() }
 }
 
-// refusal reports whether vCenter refused the credentials, rather than was unreachable.
+// refusal reports whether a login failed because vCenter refused the credentials.
 func refusal(err error) bool {
 	var login types.BaseInvalidLogin
 	var permission types.BaseNoPermission

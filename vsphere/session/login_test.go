@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Groups wait for it after an outage, however long that was.
+// After an outage, groups wait for the next login, so its back-off must stay short however long the outage was.
 func TestALoginIsTriedAgainWithinSixSecondsUnlessThePasswordWasRefused(t *testing.T) {
 	var b backoff
 	now := time.Now()
@@ -17,8 +17,8 @@ func TestALoginIsTriedAgainWithinSixSecondsUnlessThePasswordWasRefused(t *testin
 	}
 }
 
-// vCenter locks an account after 5 refusals within 180 s by default. Two replicas stay below that, also where a login now and then fails
-// for another reason.
+// vCenter locks an account after 5 refusals within 180 s by default. Two replicas must stay below that, even if some logins fail for another
+// reason.
 func TestTwoReplicasWithAWrongPasswordDoNotLockTheAccount(t *testing.T) {
 	t.Parallel()
 	const lockout, within = 5, 180 * time.Second

@@ -7,7 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// PathOf reads the inventory path of an object; empty if that cannot be seen.
+// PathOf reads the inventory path of an object; empty if the account can't see the object or one of its parents.
 func PathOf(ctx context.Context, s *Session, ref types.ManagedObjectReference) (string, error) {
 	const up = "up"
 	objects, err := ReadObjects(ctx, s, types.PropertyFilterSpec{
@@ -23,7 +23,7 @@ func PathOf(ctx context.Context, s *Session, ref types.ManagedObjectReference) (
 		by[o.Ref] = o
 	}
 	path := ""
-	for at, rounds := ref, 0; rounds <= len(objects); rounds++ { // more rounds are a circle: no vCenter's
+	for at, rounds := ref, 0; rounds <= len(objects); rounds++ { // with more rounds, the parents form a circle
 		name := Prop[string](by[at], "name")
 		above, is := LookUp[types.ManagedObjectReference](by[at], "parent")
 		switch {

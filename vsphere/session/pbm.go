@@ -13,7 +13,7 @@ import (
 )
 
 // PBM returns a client of the storage policy service. It needs no login: each call has the session's key
-// in the SOAP header. (govmomi's own constructor would not use our transport, and so not our trusted authorities.)
+// in the SOAP header. (govmomi's own constructor would not use the session's transport, and so would not trust the configured authorities.)
 func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	endpoint := *c.endpoint
 	endpoint.Path = pbm.Path
@@ -35,7 +35,7 @@ func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	return &pbm.Client{Client: wire, ServiceContent: res.Returnval, RoundTripper: counted}, nil
 }
 
-// PBMFailure keeps an outage of this one service from being reported as an outage of vCenter.
+// PBMFailure returns the fault for an error of the storage policy service. An outage of this service must not be reported as one of vCenter.
 func PBMFailure(err error) error {
 	if err == nil || vcfault.NotAuthenticated(err) {
 		return err

@@ -11,7 +11,7 @@ import (
 // errNoAuthority means that vCenter has no service to ask for privileges.
 var errNoAuthority = errors.New("vCenter has no AuthorizationManager")
 
-// HeldPrivileges asks vCenter which privileges our user holds on objects, by its own permissions or those of its groups.
+// HeldPrivileges asks vCenter which privileges the account holds on objects, by its own permissions or those of its groups.
 // [doc] AuthorizationManager.FetchUserPrivilegeOnEntities: System.View on the entities is required.
 func HeldPrivileges(ctx context.Context, s *Session, on []types.ManagedObjectReference) (map[types.ManagedObjectReference]map[string]bool, error) {
 	manager := s.Vim.ServiceContent.AuthorizationManager

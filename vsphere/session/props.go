@@ -7,10 +7,10 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Object is one object in vCenter's answer: its properties by path, without those that are unset or withheld.
+// Object is an object in vCenter's answer. It has the properties by path, without those that are unset or that vCenter withheld.
 type Object struct {
 	Ref types.ManagedObjectReference
-	// Found reports whether the answer has the object at all, and Withheld, whether vCenter withheld a property.
+	// Found reports whether the answer has the object, and Withheld whether vCenter withheld one of its properties.
 	Found, Withheld bool
 	props           map[string]types.AnyType
 }
@@ -49,20 +49,20 @@ func Objects(objects []types.ObjectContent) []Object {
 	return all
 }
 
-// Prop returns the value of a property, or what the pointer in it points to; the zero value if there is none of that type.
+// Prop returns the value of a property, or the value to which it points; the zero value if the property is absent or has another type.
 func Prop[T any](o Object, path string) T {
 	v, _ := LookUp[T](o, path)
 	return v
 }
 
-// Devices returns a VM's devices, without those of a type that govmomi doesn't know: its decoder leaves nil in their place, as it does
-// wherever vCenter may answer with one of several types.
+// Devices returns a VM's devices, without those of a type that govmomi doesn't know: its decoder returns nil in place of a value of an unknown
+// type.
 func Devices(o Object) []types.BaseVirtualDevice {
 	all := Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
 	return slices.DeleteFunc(all, func(device types.BaseVirtualDevice) bool { return device == nil })
 }
 
-// LookUp is Prop, and reports whether there is one.
+// LookUp is Prop, and reports whether the property is present and has that type.
 func LookUp[T any](o Object, path string) (value T, is bool) {
 	switch v := o.props[path].(type) {
 	case T:

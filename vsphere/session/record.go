@@ -8,10 +8,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
-// Record is what the calls of one step leave behind. It only decides what texts say, never what is done. It is a value of their context
-// because govmomi passes nothing else of the caller to its RoundTripper, which every request and answer goes through.
+// Record collects facts about the calls of one step. They affect messages only, never what the server does. It is a value of the calls' context
+// because govmomi passes nothing else of the caller to its RoundTripper, through which every request and answer goes.
 type Record struct {
-	// Secrets are what the requests have in them that nobody must see: a fault may echo it.
+	// Secrets are the secrets in the requests: a fault may repeat them.
 	Secrets secret.Bag
 
 	mu     sync.Mutex
@@ -31,7 +31,7 @@ func recordOf(ctx context.Context) *Record {
 	return r
 }
 
-// SecretsOf returns what calls with that context have sent that nobody must see; nil if they are not recorded.
+// SecretsOf returns the secrets that calls with that context have sent; nil if the context has no Record.
 func SecretsOf(ctx context.Context) *secret.Bag {
 	if r := recordOf(ctx); r != nil {
 		return &r.Secrets
@@ -39,7 +39,7 @@ func SecretsOf(ctx context.Context) *secret.Bag {
 	return nil
 }
 
-// Method returns which call failed last, or began the last task.
+// Method returns the method of the call that failed last, or that began the last task.
 func (r *Record) Method() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
 )
 
-// on803, on55 and on65 are how recorded vCenters answer a login.
+// on803, on55 and on65 are the answers of recorded vCenters to a login.
 var (
 	on803 = map[string][]string{
 		"RetrieveServiceContent": {"pyvmomi/vcenter-8.0.3-login/RetrieveServiceContent.xml"}, "Login": {"pyvmomi/vcenter-8.0.3-login/Login.xml"}}
@@ -30,7 +30,7 @@ func replay(t *testing.T, login map[string][]string, more map[string][]string) (
 	t.Helper()
 	all := maps.Clone(login)
 	maps.Copy(all, more)
-	all["Logout"] = login["Login"] // any answer will do: the client has gone
+	all["Logout"] = login["Login"] // the client ignores the answer
 	c, err := New(Config{Host: recorded.Serve(t, all), User: "u", Password: "p", Insecure: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestALoginAtRecordedVCenters(t *testing.T) {
 	}
 }
 
-// 121 objects, of which vCenter puts 100 into one page by itself.
+// The read has 121 objects. vCenter puts 100 of them into the first page, although the client set no limit.
 func TestARecordedReadHasTwoPages(t *testing.T) {
 	_, s, err := replay(t, on55, map[string][]string{"RetrievePropertiesEx": {"manageiq/vcenter-5.5-read/2-RetrievePropertiesEx-page1-of-2.xml"},
 		"ContinueRetrievePropertiesEx": {"manageiq/vcenter-5.5-read/3-ContinueRetrievePropertiesEx-page2-of-2.xml"}})
@@ -86,7 +86,7 @@ func TestUnsetPropertiesAreNotInARecordedAnswer(t *testing.T) {
 	}
 }
 
-// SPBM's types have a prefix, pbm: or vim25:, and the elements of vim25's types one, too.
+// In SPBM's answers, types have a prefix, pbm: or vim25:, and so do the elements of vim25's types.
 func TestWhatARecordedSPBMSays(t *testing.T) {
 	dir := "pyvmomi/vcenter-6.5-pbm/"
 	c, s, err := replay(t, on65, map[string][]string{"PbmRetrieveServiceContent": {dir + "2-PbmRetrieveServiceContent.xml"},
@@ -101,25 +101,25 @@ func TestWhatARecordedSPBMSays(t *testing.T) {
 	}
 	profiles, err := pbmmethods.PbmQueryProfile(t.Context(), p, &pbmtypes.PbmQueryProfile{})
 	if err != nil || len(profiles.Returnval) != 4 {
-		t.Errorf("%+v, %v", profiles, err)
+		t.Errorf("the profiles are %+v, the error %v, want 4", profiles, err)
 	}
 	none, err := pbmmethods.PbmQueryProfile(t.Context(), p, &pbmtypes.PbmQueryProfile{})
 	if err != nil || len(none.Returnval) != 0 {
-		t.Errorf("%+v, %v", none, err)
+		t.Errorf("the profiles are %+v, the error %v, want none", none, err)
 	}
 	content, err := pbmmethods.PbmRetrieveContent(t.Context(), p, &pbmtypes.PbmRetrieveContent{})
 	if err != nil || len(content.Returnval) == 0 {
-		t.Errorf("%+v, %v", content, err)
+		t.Errorf("the content is %+v, the error %v, want a profile", content, err)
 	} else if _, is := content.Returnval[0].(*pbmtypes.PbmCapabilityProfile); !is {
 		t.Errorf("%T", content.Returnval[0])
 	}
 	fits, err := pbmmethods.PbmCheckCompatibility(t.Context(), p, &pbmtypes.PbmCheckCompatibility{})
 	if err != nil || len(fits.Returnval) != 7 {
-		t.Fatalf("%+v, %v", fits, err)
+		t.Fatalf("the datastores are %+v, the error %v, want 7", fits, err)
 	}
 	for _, f := range fits.Returnval {
 		if len(f.Error) != 1 || f.Error[0].LocalizedMessage == "" {
-			t.Errorf("%+v", f)
+			t.Errorf("the result is %+v, want one error with a message", f)
 			continue
 		}
 		if _, is := f.Error[0].Fault.(*pbmtypes.PbmPropertyMismatchFault); !is {

@@ -14,25 +14,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags and content libraries, which the SOAP API does not know.
-// It is opened when it is first needed, as the same user, and belongs to one SOAP session: with the next, there is a new
+// restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags and content libraries, which the SOAP API does not have.
+// The session is opened when it is first needed, as the same user, and belongs to one SOAP session: the next SOAP session gets a new
 // one. All methods can be called from any goroutine.
 //
 //	no session, on() called     one login for all callers, if the SOAP session is valid
 //	the password is refused     no login for refusedMost, or until there are other credentials or a new SOAP session:
-//	                            one refusal more than the SOAP login's (login.go) does not lock the account
+//	                            one refusal in addition to the SOAP login's (login.go) does not lock the account
 //	another failure             a separate back-off: the SOAP session is not affected
 //	401                         vCenter has dropped the session: one login, and the call runs once more
 type restLogins struct {
 	client *Client
-	// turn has one place, for the goroutine that logs in or out.
+	// turn has the capacity 1. The goroutine that logs in or out holds it.
 	turn chan struct{}
 
 	mu      sync.Mutex
 	current *RESTSession
 	backoff backoff
 	why     *vcfault.Error // why the last login failed
-	failed  *Session       // under which SOAP session it did
+	failed  *Session       // the SOAP session during which the last login failed
 }
 
 // RESTSession is one login at the REST API, under one SOAP session.
@@ -45,7 +45,7 @@ func newRESTLogins(c *Client) *restLogins {
 	return &restLogins{client: c, turn: make(chan struct{}, 1)}
 }
 
-// call runs f on the session. 401 means that nothing was done, so call then runs f again, on a new session. Errors are
+// call runs f on the session. If f fails with 401, vCenter has done nothing, so call runs f again, on a new session. Errors are
 // *vcfault.Error.
 func (r *restLogins) call(ctx context.Context, s *Session, f func(context.Context, *RESTSession) error) error {
 	ctx = WithOperationID(ctx)
@@ -92,7 +92,7 @@ func (r *restLogins) on(ctx context.Context, s *Session) (*RESTSession, error) {
 	old := r.current
 	r.current = nil
 	r.mu.Unlock()
-	if old != nil { // of a SOAP session that is gone
+	if old != nil { // it belongs to a SOAP session that is gone
 		r.leave(ctx, old)
 	}
 	rs, refused, err := r.login(ctx, s)
@@ -119,7 +119,7 @@ func (r *restLogins) under(s *Session) *RESTSession {
 func (r *restLogins) held(s *Session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed != s { // the password was accepted since
+	if r.failed != s { // vCenter has since accepted the password for a new SOAP session
 		r.backoff = backoff{}
 	}
 	var fresh *digest
@@ -134,7 +134,7 @@ func (r *restLogins) held(s *Session) error {
 	return nil
 }
 
-// fail notes a login that failed. refused is the digest of the credentials if it was them.
+// fail notes a failed login. refused is the digest of the credentials if vCenter refused them; otherwise nil.
 func (r *restLogins) fail(s *Session, err error, refused *digest) *vcfault.Error {
 	e := restClassify(err)
 	if refused != nil {
@@ -154,7 +154,7 @@ func (r *restLogins) fail(s *Session, err error, refused *digest) *vcfault.Error
 	return e
 }
 
-// login opens a session. refused is set when vCenter refused the credentials.
+// login opens a session. refused is the digest of the credentials if vCenter refused them; otherwise nil.
 func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, refused *digest, err error) {
 	c := r.client
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
@@ -165,7 +165,7 @@ func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, re
 		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = restWire{c.metrics, rewinding{c.recorded(patient{c.transport, c.slow}), jsonBounds}}
+	wire.Client.Transport = restWire{c.metrics, rewinding{c.recorded(quickOrSlow{c.transport, c.slow}), jsonBounds}}
 	wire.UserAgent = c.cfg.UserAgent
 	rs = &RESTSession{Manager: tags.NewManager(&rest.Client{Client: wire}), Under: s}
 	unhurried, stop := lingering(ctx, logoutTimeout)
@@ -194,7 +194,7 @@ func (r *restLogins) drop(rs *RESTSession) {
 	}
 }
 
-// logout ends the session in vCenter, so that none is left behind. The client has ended before, so none is opened after.
+// logout ends the session in vCenter. The client has ended before, so no other session is opened afterwards.
 func (r *restLogins) logout(ctx context.Context) {
 	select {
 	case r.turn <- struct{}{}: // after a login that is in flight

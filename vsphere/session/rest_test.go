@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// restLab is a lab whose REST API a test can answer for. Its calls have the names of restCall.
+// restLab is a lab with a REST API whose answers a test can replace. Its calls have the names of RESTCall.
 type restLab struct {
 	*vctest.REST
 	*lab
@@ -28,6 +28,12 @@ func startRESTLab(t testing.TB) *restLab {
 	t.Helper()
 	l := startLab(t)
 	return &restLab{vctest.NewREST(RESTCall), l}
+}
+
+// inARESTBubble runs a test with a lab in a synctest bubble, in parallel with other tests.
+func inARESTBubble(t *testing.T, test func(t *testing.T, l *restLab)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, startRESTLab(t)) })
 }
 
 func (l *restLab) client(logger zerolog.Logger) *Client {
@@ -48,9 +54,7 @@ func askREST(ctx context.Context, rs *RESTSession) error {
 }
 
 func TestOneRESTSessionIsOpenedForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		if l.RESTSessions() != 0 {
 			t.Error("there is an unneeded session")
@@ -81,9 +85,7 @@ func TestOneRESTSessionIsOpenedForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testi
 }
 
 func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for range 3 {
 			if err := c.rest.call(t.Context(), s, askREST); err != nil {
@@ -104,11 +106,9 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 	})
 }
 
-// vCenter 8.0.0 cannot localize its own "unauthenticated", and reports that instead (terraform-provider-vsphere#1819).
+// vCenter 8.0.0 can fail to localize its own "unauthenticated" and report that failure instead (terraform-provider-vsphere#1819).
 func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for _, body := range []string{
 			`{"type":"com.vmware.vapi.std.errors.invalid_argument","value":{"error_type":"INVALID_ARGUMENT","messages":[{"args":["messages","com.vmware.vapi.std.errors.unauthenticated"],"default_message":"Could not convert field 'messages' of structure 'com.vmware.vapi.std.errors.unauthenticated'","id":"vapi.bindings.typeconverter.tovalue.struct.field.error"},{"args":["args","com.vmware.vapi.std.localizable_message"],"default_message":"Required field 'args' of structure 'com.vmware.vapi.std.localizable_message' is missing","id":"vapi.bindings.typeconverter.tovalue.struct.field.missing"}]}}`,
@@ -127,9 +127,7 @@ func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
 }
 
 func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c := l.client(zerolog.Nop())
 		for range 3 {
 			if err := c.rest.call(t.Context(), new(Session{Epoch: 1}), askREST); err != nil {
@@ -143,9 +141,7 @@ func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testi
 }
 
 func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		var text bytes.Buffer
 		c, s := l.client(zerolog.New(&text)), new(Session)
 		l.SetPassword("new")
@@ -165,7 +161,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 		refused(1)
 		time.Sleep(refusedMost)
 		refused(2)
-		s = new(Session{Epoch: 2}) // a login with a valid password
+		s = new(Session{Epoch: 2}) // a new SOAP login, so the password is valid
 		refused(3)
 		l.SetPassword("right")
 		time.Sleep(refusedMost)
@@ -182,9 +178,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 }
 
 func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by a proxy before vCenter
 			l.Answer("POST session", status, "<html>")
@@ -205,9 +199,7 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 }
 
 func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		create := func(ctx context.Context, rs *RESTSession) error {
 			_, err := rs.CreateCategory(ctx, &tags.Category{Name: "x"})
@@ -257,10 +249,10 @@ func FuzzRESTError(f *testing.F) {
 		err := readRESTError("POST tagging/tag", &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
 		typed := restClassify(err)
 		if typed.Reason == "" || typed.Message == "" || strings.ContainsAny(typed.Message, "\n\r") || len(typed.Message) > 4096 {
-			t.Fatalf("%+v", typed.Fault)
+			t.Fatalf("the fault is %+v, want a reason and a message of one line and at most 4096 bytes", typed.Fault)
 		}
 		if status == 401 && typed.Reason != vcfault.ReasonNotAuthenticated {
-			t.Fatalf("%+v", typed.Fault)
+			t.Fatalf("the fault is %+v, want NotAuthenticated", typed.Fault)
 		}
 	})
 }

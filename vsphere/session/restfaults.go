@@ -24,21 +24,21 @@ const (
 const (
 	RESTAlreadyExists = "com.vmware.vapi.std.errors.already_exists"
 	kindUnauthorized  = "com.vmware.vapi.std.errors.unauthorized"
-	// kindUnauthenticated is that of 401. vCenter 8.0.0 may fail to encode it and answer 400, with it among the arguments of a message
+	// kindUnauthenticated is the kind of 401. vCenter 8.0.0 may fail to encode it and answer 400 with a message that has it among its arguments
 	// (vmware/terraform-provider-vsphere#1819).
 	kindUnauthenticated = "com.vmware.vapi.std.errors.unauthenticated"
-	// tooManySessions is the id of the message with which a login is refused, with 503, beyond 550 sessions of one user
+	// tooManySessions is the id of the message with which vCenter refuses a login, with 503, when a user has 550 sessions
 	// (vmware-tanzu/tanzu-cli#749).
 	tooManySessions = "com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached"
 )
 
-// restError is an error answer of the REST API. It has nothing of the request but the name of the call.
+// restError is an error answer of the REST API. Of the request, it has only the name of the call.
 type restError struct {
 	call   string // "POST tagging/category"
 	status int
 	kind   string // one of vapi.std.errors; can be empty
-	words  string // vCenter's own; can be empty
-	full   bool   // vCenter allows the user no more sessions
+	words  string // vCenter's message; can be empty
+	full   bool   // whether vCenter allows the user no more sessions
 }
 
 func (e *restError) Error() string {
@@ -74,10 +74,10 @@ func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// patient makes the calls for whose answer vCenter works for long with slow, and all others with quick.
-type patient struct{ quick, slow http.RoundTripper }
+// quickOrSlow makes calls whose answers may take vCenter minutes with slow, and all others with quick.
+type quickOrSlow struct{ quick, slow http.RoundTripper }
 
-func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
+func (p quickOrSlow) RoundTrip(req *http.Request) (*http.Response, error) {
 	if RESTCall(req) == DeployOVF {
 		return p.slow.RoundTrip(req)
 	}
@@ -163,7 +163,7 @@ func RESTKind(err error, kind string) bool {
 	return is && e.kind == kind
 }
 
-// restClassify returns the fault for an error of a REST call; nil for nil. Errors without an answer are classified as for SOAP.
+// restClassify returns the fault for an error of a REST call; nil for nil. It classifies errors without an answer like those of SOAP.
 func restClassify(err error) *vcfault.Error {
 	e, is := errors.AsType[*restError](err)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
@@ -228,8 +228,8 @@ func libraryFault(e *restError) *vcfault.Error {
 //
 // [doc] vSphere Automation API, tagging/category create: "the create category privilege"; tagging/tag create: "the create tag
 // privilege on the input category"; tag-association attach: "the attach tag privilege on the tag and the read privilege on the
-// object". vSphere Security, Privileges for Tags: only global permissions count, and those on the tag itself, but for
-// ObjectAttachable (since 7.0), which is about the VM.
+// object". vSphere Security, Privileges for Tags: only global permissions count, and those on the tag itself, except for
+// ObjectAttachable (since 7.0), which is needed on the VM.
 func taggingPrivilege(call string) string {
 	const global = " as a global permission"
 	switch call {
@@ -243,7 +243,7 @@ func taggingPrivilege(call string) string {
 	return "System.Read" + global + ", for tags and their categories"
 }
 
-// restRefusal is the fault for credentials that the REST API refuses.
+// restRefusal returns the fault for credentials that the REST API refused.
 func restRefusal(err error) *vcfault.Error {
 	return &vcfault.Error{Err: err, Fault: plan.Fault{Reason: vcfault.ReasonInvalidLogin, NeedsOperator: true,
 		Message: "vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."}}

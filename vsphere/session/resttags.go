@@ -52,14 +52,14 @@ func BatchTags(ctx context.Context, rs *RESTSession, action string, a plan.Actio
 }
 
 const (
-	// VMType is the managed object type of what is tagged.
+	// VMType is the managed object type of the objects that are tagged.
 	VMType = "VirtualMachine"
-	// associationPath is where tags are attached; the actions of many tags at once are since vSphere 6.5.
+	// associationPath is the path of calls that attach and detach tags. Those of many tags at once exist since vSphere 6.5.
 	associationPath = "/com/vmware/cis/tagging/tag-association"
 	// AttachTags and DetachTags are the actions of BatchTags.
 	AttachTags = "attach-multiple-tags-to-object"
 	DetachTags = "detach-multiple-tags-from-object"
-	// tagGone is their error for a tag that does not exist.
+	// tagGone is the error of these actions for a tag that does not exist.
 	tagGone = "cis.tagging.objectNotFound.error"
 )
 

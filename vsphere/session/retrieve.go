@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// PagesMost bounds the pages of one answer. vCenter's are of about a hundred objects or more, and it has 45,000 VMs at most
+// PagesMost bounds the pages of one answer. vCenter's pages have about a hundred objects or more, and a vCenter has at most 45,000 VMs
 // (VMware Configuration Maximums, vCenter Server 8.0).
 const PagesMost = 5000
 
@@ -33,12 +33,12 @@ func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec
 const (
 	// pageMost bounds the objects in one page; vCenter may return fewer.
 	pageMost = 250
-	// firstPage is how long vCenter can take for the first page of a large answer: it finds out what there is before it.
+	// firstPage is how long vCenter can take for the first page of a large answer: it collects the objects before it answers.
 	firstPage = 5 * time.Minute
 )
 
-// Pages is Retrieve for large answers: it passes each page on, so that none has to be kept. There is no bound on the whole: a read that
-// makes progress continues, and one for whose next page vCenter takes too long has failed.
+// Pages is Retrieve for large answers: it calls each with each page, and keeps none. The whole answer has no time-out: a read continues while
+// pages come, and fails if vCenter takes too long for one page.
 func Pages(ctx context.Context, s *Session, spec types.PropertyFilterSpec, each func([]types.ObjectContent) error) error {
 	return pages(ctx, s, &types.RetrievePropertiesEx{SpecSet: []types.PropertyFilterSpec{spec}, Options: types.RetrieveOptions{MaxObjects: pageMost}}, each)
 }
@@ -59,7 +59,7 @@ func pages(ctx context.Context, s *Session, req *types.RetrievePropertiesEx, eac
 		return err
 	}
 	if res.Returnval == nil || len(res.Returnval.Objects) == 0 {
-		return lives(ctx, s)
+		return checkSession(ctx, s)
 	}
 	page, token := res.Returnval.Objects, res.Returnval.Token
 	for n := 1; ; n++ {
@@ -80,16 +80,16 @@ func pages(ctx context.Context, s *Session, req *types.RetrievePropertiesEx, eac
 	}
 }
 
-// lives returns an error if a session has ended: a server whose session timed out may answer a read with nothing, instead of
-// NotAuthenticated (OpenStack's oslo.vmware, vim.py: "ESX SOAP server sends an empty RetrievePropertiesExResponse"). So no empty answer counts
-// before the server has answered another call, which it refuses without a session.
-func lives(ctx context.Context, s *Session) error {
+// checkSession returns an error if a session has ended. When a session has timed out, vCenter may return an empty answer to a read instead of
+// NotAuthenticated (OpenStack's oslo.vmware, vim.py: "ESX SOAP server sends an empty RetrievePropertiesExResponse"). So after an empty answer,
+// the server makes another call, which vCenter refuses without a session.
+func checkSession(ctx context.Context, s *Session) error {
 	_, err := methods.GetCurrentTime(ctx, s.Vim)
 	return err
 }
 
 // unauthenticated returns an error if properties are missing because the session has ended: vCenter may report that for
-// each property (MissingProperty.fault) instead of refusing the call. It says nothing about the objects.
+// each property (MissingProperty.fault) instead of refusing the call. Such an answer shows nothing about the objects.
 func unauthenticated(objects []types.ObjectContent) error {
 	for _, o := range objects {
 		for _, m := range o.MissingSet {

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
-// callMetrics counts, times and logs the calls to vCenter, by method. It never sees a call's contents.
+// callMetrics counts, times and logs the calls to vCenter, by method. It does not read a call's contents.
 type callMetrics struct {
 	log     zerolog.Logger
 	calls   *prometheus.CounterVec
@@ -26,7 +26,7 @@ func newCallMetrics(log zerolog.Logger, registerer prometheus.Registerer) *callM
 	return &callMetrics{log: log, calls: metrics.VCenterCalls.Counter(registerer), seconds: metrics.VCenterCallDuration.Histogram(registerer)}
 }
 
-// on wraps next.
+// on returns next with its calls counted, timed and logged.
 func (r *callMetrics) on(next soap.RoundTripper) soap.RoundTripper { return &roundTripper{r, next} }
 
 type roundTripper struct {
@@ -39,7 +39,7 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	ctx = WithOperationID(ctx)
 	method := methodOf(req)
 	r.calls.WithLabelValues(method).Inc()
-	pack(ctx, req)
+	recordSecrets(ctx, req)
 	ctx = recording.WithBody(ctx, reflect.TypeOf(req))
 	begin := time.Now()
 	err := exchange(ctx, r.next, method, req, res)
@@ -56,11 +56,11 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	return err
 }
 
-// impatient waits for an answer as long as our HTTP transport does.
-type impatient struct{ soap.RoundTripper }
+// withTimeout bounds the wait for an answer by answerTimeout, as the HTTP transport does.
+type withTimeout struct{ soap.RoundTripper }
 
 // RoundTrip passes a call on.
-func (p impatient) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+func (p withTimeout) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return p.RoundTripper.RoundTrip(ctx, req, res)

@@ -9,11 +9,11 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// What vCenter answers is cleaned of secrets here, where it comes in: in a call's fault, which may echo the request, before anybody sees it;
-// the fault of a task, when its step learns of it (package tasks).
+// A fault may repeat the secrets of its request. Secrets are removed from the fault of a call here, before it is returned, and from the fault of
+// a task when its step receives it (package tasks).
 
-// pack puts what a request has that nobody must see into the record of its context: user data, and passwords.
-func pack(ctx context.Context, req any) {
+// recordSecrets adds the secrets of a request, user data and passwords, to the record of its context.
+func recordSecrets(ctx context.Context, req any) {
 	if bag := SecretsOf(ctx); bag != nil {
 		findSecrets(reflect.ValueOf(req), bag.Add)
 	}
@@ -61,14 +61,14 @@ func findSecrets(v reflect.Value, add func(string)) {
 	}
 }
 
-// cleanFault cleans the fault of an answer.
+// cleanFault removes secrets from the fault of an answer.
 func cleanFault(ctx context.Context, res soap.HasFault) {
 	if f := res.Fault(); f != nil {
 		SecretsOf(ctx).CleanAll(f)
 	}
 }
 
-// CleanError returns an error whose text has no secret. What is in its tree stays.
+// CleanError returns err with a text without secrets. It wraps err, so errors.As still finds the faults in it.
 func CleanError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

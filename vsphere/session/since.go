@@ -8,7 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// TPMPolicy is the field of a clone's spec that says what becomes of a virtual TPM, for Session.Has.
+// TPMPolicy is the field of a clone's spec that decides whether the clone copies a virtual TPM, for Session.Has.
 const TPMPolicy = "VirtualMachineCloneSpec.tpmProvisionPolicy"
 
 // since is the API version that introduced a property, or a field of a request (vim25: its "Since" or minAPIVersion). Older vCenters

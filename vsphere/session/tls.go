@@ -23,17 +23,17 @@ const (
 	// DialTimeout and HandshakeTimeout bound connecting to vCenter.
 	DialTimeout      = 10 * time.Second
 	HandshakeTimeout = 10 * time.Second
-	// answerTimeout bounds the wait for a call's answer. Tasks run on their own, so only WaitForUpdatesEx takes
-	// long, and never as long as this, but for its first answer (Session.Slow).
+	// answerTimeout bounds the wait for a call's answer. No call waits for a task, so only WaitForUpdatesEx takes
+	// long. It takes less than this, except for its first answer (Session.Slow).
 	answerTimeout = 90 * time.Second
 	// idleTimeout is below the idle time after which vCenter's proxy closes connections.
 	idleTimeout = 30 * time.Second
-	// idleMost is how many connections are kept for the next calls: more than calls run at once.
+	// idleMost is how many idle connections are kept: more than the number of calls that run at once.
 	idleMost = 96
 )
 
-// newTransport returns the transport of all sessions to that host, with dial or, if that is nil, TCP. It replaces
-// govmomi's, whose TLS dial has neither time-out nor context.
+// newTransport returns the transport of all sessions to host. It connects by dial or, if dial is nil, by TCP. It replaces
+// govmomi's transport, whose TLS dial has neither time-out nor context.
 func newTransport(t trust, host string, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: DialTimeout, KeepAlive: 15 * time.Second}).DialContext
@@ -51,8 +51,8 @@ func newTransport(t trust, host string, dial func(context.Context, string, strin
 	}
 }
 
-// config verifies by Go's rules, against the system's roots or those that the file contains at that moment, or compares the server's
-// certificate with the pinned one. The latter needs neither chain nor host name: it is that very certificate.
+// config returns a TLS configuration that verifies the server's certificate by Go's rules, against the system's roots or those in the file at
+// that moment, or that compares it with the pinned thumbprint. A pinned certificate needs neither a chain nor the host's name.
 func (t trust) config(host string) *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.insecure}
 	switch {
@@ -75,7 +75,7 @@ func (t trust) config(host string) *tls.Config {
 // verify does what crypto/tls does without InsecureSkipVerify, against roots that may change between handshakes.
 func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error {
 	name := state.ServerName
-	if name == "" { // the handshake has no name for an IP address, and an empty one would skip the check
+	if name == "" { // the handshake has no server name for an IP address, and with an empty name Verify skips the check
 		name = host
 	}
 	chain := x509.NewCertPool()
@@ -89,8 +89,8 @@ func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error 
 	return nil
 }
 
-// authorities are those in a file, which is read at each of the few handshakes, so a renewed authority needs no
-// restart. While the file is broken, the previous authorities stay.
+// authorities are the certificate authorities in a file, which is read at each handshake, so a renewed authority needs no
+// restart. While the file is invalid, the previous authorities stay trusted.
 type authorities struct {
 	file string
 	log  zerolog.Logger
@@ -102,7 +102,7 @@ type authorities struct {
 	problem string
 }
 
-// readAuthorities reads them for the first time, when a broken file is an error.
+// readAuthorities reads the file for the first time, and returns an error if it is invalid.
 func readAuthorities(file string, log zerolog.Logger) (*authorities, error) {
 	a := &authorities{file: file, log: log}
 	return a, a.take(secret.ReadFile(file))
@@ -117,10 +117,10 @@ func (a *authorities) now() *x509.CertPool {
 	switch {
 	case err != nil && err.Error() != a.problem:
 		a.problem = err.Error()
-		a.log.Error().Err(err).Msg("vCenter's authorities could not be read again: still trusting the previous ones")
+		a.log.Error().Err(err).Msg("cannot reload the CA file of vCenter; still trusting the previous ones")
 	case err == nil && (a.pool != before || a.problem != ""):
 		a.problem = ""
-		a.log.Info().Str("file", a.file).Msg("reloaded vCenter's authorities")
+		a.log.Info().Str("file", a.file).Msg("reloaded the CA file of vCenter")
 	}
 	return a.pool
 }
@@ -140,8 +140,8 @@ func (a *authorities) take(text []byte, err error) error {
 	return nil
 }
 
-// rewinding is what all clients send by. It bounds the answers, and makes requests that net/http can resend when a kept connection turns out to be closed before
-// anything was written to it. (govmomi's bodies cannot be read twice, so such a call would fail.)
+// rewinding is the transport of all clients. It bounds the answers, and gives requests a body that net/http can send again when a kept
+// connection turns out to be closed before anything was written to it. (govmomi's bodies cannot be read twice, so such a call would fail.)
 type rewinding struct {
 	next   http.RoundTripper
 	bounds bounds

@@ -56,7 +56,7 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 				t.Fatalf("got %v", err)
 			}
 			if e := vctest.AsError(err); !e.NeedsOperator || !vctest.Mentions(e.Message, actual, "--thumbprint") {
-				t.Errorf("the message does not help: %s", e.Message)
+				t.Errorf("the message does not say what to set: %s", e.Message)
 			}
 			if n := l.Counted()["Login"]; n > 3 {
 				t.Errorf("%d logins", n)
@@ -132,7 +132,7 @@ func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
 	}
 }
 
-// The end of a chunked answer comes in a write of its own.
+// The server writes the end of a chunked answer separately, after the last element.
 func TestAConnectionIsKeptThoughTheDecoderStopsBeforeTheAnswersEnd(t *testing.T) {
 	decoded, connections := make(chan bool), atomic.Int32{}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

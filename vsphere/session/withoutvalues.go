@@ -8,26 +8,26 @@ import (
 
 type withoutValues struct{}
 
-// WithoutValues returns a context whose calls get answers without the values of properties (PropertyChange.val, ObjectContent.propSet.val):
-// what is in them is dropped while the answer is read, and needs no memory, however much it is. It is for those who only want to know
-// which properties of which objects changed: a page of guest.net of 100 VMs may have 32 MB, since VMware Tools send up to 64 KB for each
-// guest (open-vm-tools, GuestInfo: 2,048 addresses), and anyone in any guest can make them do it.
+// WithoutValues returns a context whose calls get answers without the values of properties (PropertyChange.val, ObjectContent.propSet.val).
+// The values are dropped while the answer is read, and need no memory, however large they are. It is for callers that only need to know
+// which properties of which objects changed: a page of guest.net of 100 VMs may have 32 MB, because VMware Tools send up to 64 KB for each
+// guest (open-vm-tools, GuestInfo: 2,048 addresses), and any user of a guest can make them do it.
 func WithoutValues(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutValues{}, true)
 }
 
 func hasNoValues(ctx context.Context) bool { return ctx.Value(withoutValues{}) != nil }
 
-// valueless is an answer in XML without its elements named val, also those in one another. It must be vCenter's XML: without comments,
-// CDATA sections, and ">" in attributes. Of any other, it leaves something that the decoder refuses, or less of it.
+// valueless reads an answer in XML without its elements named val, nested ones included. The answer must be like vCenter's XML, which has no
+// comments, no CDATA sections, and no ">" in attributes. From other XML, valueless makes a text that the decoder refuses, or a shorter one.
 type valueless struct {
 	io.ReadCloser
-	raw, kept []byte // the buffer for what is read, and what is kept of it
-	tag       []byte // the first bytes of a tag, while it isn't known what it is
+	raw, kept []byte // the buffer for reading, and the part of it that is kept
+	tag       []byte // the first bytes of a tag, until its name is known
 	inTag     bool
-	opening   bool // within the start tag of a value
+	opening   bool // whether the reader is within the start tag of a value
 	last      byte // the last byte of that tag so far
-	depth     int  // how many values are open
+	depth     int  // the number of open values
 	err       error
 }
 
@@ -35,7 +35,7 @@ func newValueless(body io.ReadCloser) *valueless {
 	return &valueless{ReadCloser: body, raw: make([]byte, 32<<10)}
 }
 
-// Read reads the next part that is not within a value.
+// Read reads the next part of the answer that is not within a value.
 func (v *valueless) Read(p []byte) (int, error) {
 	for len(v.kept) == 0 && v.err == nil {
 		n, err := v.ReadCloser.Read(v.raw)
@@ -50,7 +50,7 @@ func (v *valueless) Read(p []byte) (int, error) {
 	return n, v.err
 }
 
-// take goes on with the next part of the answer.
+// take processes the next part of the answer.
 func (v *valueless) take(in []byte) {
 	v.kept = v.kept[:0]
 	for len(in) > 0 {
@@ -88,7 +88,7 @@ const (
 	endOfValue   = "</val"
 )
 
-// know finds out whether a tag is that of a value, and returns how many bytes it has taken.
+// know finds out whether a tag is that of a value, and returns the number of bytes that it has processed.
 func (v *valueless) know(in []byte) (took int) {
 	for took < len(in) {
 		c := in[took]
@@ -104,7 +104,7 @@ func (v *valueless) know(in []byte) (took int) {
 			v.depth, v.inTag = max(v.depth-1, 0), false
 			return took + 1
 		case len(v.tag) > len(endOfValue) || named && c != '/':
-			v.keep(v.tag) // the rest of the tag is like a text: it has no "<"
+			v.keep(v.tag) // the rest of the tag is processed like a text: it has no "<"
 			v.inTag = false
 			return took
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 )
 
-// withoutValuesOf returns what is left of an answer, however it is cut into parts.
+// withoutValuesOf returns an answer without its values. It fails if the result depends on how the answer is cut into parts.
 func withoutValuesOf(t *testing.T, text string) string {
 	t.Helper()
 	whole := ""
@@ -23,7 +23,7 @@ func withoutValuesOf(t *testing.T, text string) string {
 			t.Fatal(err)
 		}
 		if whole != "" && string(left) != whole {
-			t.Fatalf("it depends on the parts: %q, %q", left, whole)
+			t.Fatalf("in parts, %q is left, and as a whole %q, want the same", left, whole)
 		}
 		whole = string(left)
 	}
@@ -86,7 +86,7 @@ func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
 	}
 }
 
-// However many addresses guests have, the answer takes the same memory.
+// An answer must need the same memory however many addresses guests have.
 func TestValuesThatAreDroppedNeedNoMemory(t *testing.T) {
 	allocated := func(addresses int) int64 {
 		made, err := xml.Marshal(updates(addresses))

@@ -1,7 +1,8 @@
-// Package stamp records which group a VM belongs to: in a text in the VM itself, under one extraConfig key, which the task that makes the VM writes.
+// Package stamp encodes the record of the group to which a VM belongs. The record is a text in the VM itself, at one extraConfig key. The task
+// that creates the VM writes it.
 //
-// It promises that a text that is no stamp of this version, or another VM's stamp, makes no VM a group's; that equal stamps
-// give equal bytes; and that a stamp keeps the keys that only a newer server knows.
+// The package promises that a VM with a text that is not a stamp of this version, or with another VM's stamp, belongs to no group; that equal
+// stamps are encoded as equal bytes; and that a stamp keeps the keys that only a newer server knows.
 //
 // It makes no calls, keeps no state and has no locks.
 package stamp

@@ -4,22 +4,22 @@ import (
 	"errors"
 )
 
-// Owner says what a VM's stamp tells about its owner.
+// Owner is what a VM's stamp shows about its owner.
 type Owner int
 
 const (
-	// Unmanaged: it has no stamp, a garbled one, or the stamp of the VM that it is a copy of.
+	// Unmanaged means that the VM has no stamp, a garbled one, or the stamp of the VM of which it is a copy.
 	Unmanaged Owner = iota
-	// Ours: it has a valid stamp, of any group.
+	// Ours means that the VM has a valid stamp of any group.
 	Ours
-	// UnknownVersion: it has a stamp that only a newer server understands. It is counted and never touched.
+	// UnknownVersion means that the VM has a stamp that only a newer server can read. The server counts the VM and never changes it.
 	UnknownVersion
-	// Unreadable: its configuration cannot be read now, so its owner is unclear.
+	// Unreadable means that the VM's configuration cannot be read now, so its owner is unclear.
 	Unreadable
 )
 
-// Read parses the text of a VM's stamp, which is empty if it has none. readable reports whether the VM's configuration could be
-// read, and that text with it.
+// Read parses the text of a VM's stamp; text is empty if the VM has none. instanceUUID is the VM's own, and readable reports whether the VM's
+// configuration, and so the text, could be read.
 func Read(text, instanceUUID string, readable bool) (Stamp, Owner) {
 	switch {
 	case !readable:

@@ -12,8 +12,8 @@ import (
 // RuleName returns "vmgroup <namespace>.<name> <uid>", with the middle cut if it is too long. It has no '/', which vCenter may escape.
 func RuleName(ref plan.Ref) string { return ruleName(ref, string(ref.UID)) }
 
-// VMGroupName returns the name of the DRS VM group of the members that are bound to the n-th host group, counted from 0, and of its
-// rule: "vmgroup <namespace>.<name> <n> <uid>".
+// VMGroupName returns the name of the DRS VM group for the host group at index n, counted from 0, which its rule has, too:
+// "vmgroup <namespace>.<name> <n> <uid>".
 func VMGroupName(ref plan.Ref, n int) string {
 	return ruleName(ref, strconv.Itoa(n)+" "+string(ref.UID))
 }
@@ -25,11 +25,11 @@ func ruleName(ref plan.Ref, end string) string {
 
 const (
 	rulePrefix = "vmgroup "
-	// ruleNameMost is the maximum length of a rule's name, as of any name in vSphere, in characters.
+	// ruleNameMost is the maximum length of a rule's name in characters, as of any name in vSphere.
 	ruleNameMost = 80
 )
 
-// RuleOwner returns the UID of the group that a rule, or DRS VM group, of that name belongs to; empty if it is not the server's.
+// RuleOwner returns the UID of the group to which a rule or DRS VM group of that name belongs; empty if no server made it.
 func RuleOwner(name string) types.UID {
 	rest, ours := strings.CutPrefix(name, rulePrefix)
 	if at := strings.LastIndexByte(rest, ' '); ours && at >= 0 {

@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Key is the extraConfig key of the stamp. It is our own, never guestinfo.*, which guests can write. It has
-// only dots, as vCenter's own keys do: nothing documents that a name in a .vmx file may have a slash.
+// Key is the extraConfig key of the stamp. It does not begin with guestinfo., because guests can write such keys. It has
+// dots and no slash, like vCenter's own keys: nothing documents that a name in a .vmx file may have a slash.
 const Key = "codeconnect.vmworld.com.vmgroup.stamp"
 
 // format is the version that this server writes and reads.
@@ -25,14 +25,14 @@ const format = 1
 const maxBytes = 16 << 10
 
 var (
-	// ErrVersion means that another version of the server wrote the stamp: count the VM, never touch it.
+	// ErrVersion means that another version of the server wrote the stamp. Callers count the VM and never change it.
 	ErrVersion = errors.New("the stamp is of an unknown version")
 	// ErrInvalid means that the text is not a stamp.
 	ErrInvalid = errors.New("the stamp is invalid")
 )
 
-// Stamp is the record that the task that makes a VM writes into it. UID and Ordinal
-// say which member it is; the rest is for the plan, for people, and for restored backups. It is comparable, so its times
+// Stamp is the record that the task that creates a VM writes into it. UID and Ordinal
+// identify the member; the other fields are for the plan, for people, and for restored backups. A Stamp is comparable, so its times
 // are as Time returns them.
 //
 //	{"v":1, "cluster":"prod", "namespace":"shop", "name":"web", "uid":"…", "generation":3, "ordinal":0,
@@ -50,24 +50,24 @@ type Stamp struct {
 	UID             types.UID
 	Generation      int64
 	Ordinal         int32
-	// Revision is the shape the VM was cloned from; RevisionAlgorithm says how it was computed.
+	// Revision is the hash of the spec from which the VM was cloned, and RevisionAlgorithm the version of the hash's algorithm.
 	Revision          string
 	RevisionAlgorithm int
-	// InstanceUUID is the VM's own, set in the same clone spec. A VM whose own differs is a copy.
+	// InstanceUUID is the VM's instanceUuid, which the clone's spec sets, too. A VM with another instanceUuid is a copy.
 	InstanceUUID string
-	// VCenter is the instanceUuid of the vCenter that the VM was made in.
+	// VCenter is the instanceUuid of the vCenter in which the VM was created.
 	VCenter string
-	// Marked: chosen to go, and Why.
+	// Marked reports whether the server is about to remove or power-cycle the VM, and Why is the reason.
 	Marked bool
 	Why    plan.Why
-	// Created is when the VM was cloned or adopted, by our clock.
+	// Created is when the VM was cloned or adopted, by the server's clock.
 	Created time.Time
-	// Fingerprint is the template's, as it was cloned; Template is what spec.template named it.
+	// Fingerprint is that of the template when the VM was cloned, and Template the template's name in spec.template.
 	Fingerprint, Template string
-	// Quarantined is since when the VM has been in quarantine.
+	// Quarantined is when the VM was put into quarantine; zero if it is in none.
 	Quarantined time.Time
-	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's time, in full precision, to be
-	// compared with vCenter's later.
+	// Shutdown is the last time that the guest was asked to shut down. Its Boot is the VM's bootTime in full precision, so that it can be
+	// compared with the bootTime that vCenter reports later.
 	Shutdown plan.Moment
 	// Restarted is when the VM was last reset because it stayed unready.
 	Restarted time.Time
@@ -75,15 +75,16 @@ type Stamp struct {
 	Former plan.Former
 	// MarkedAt is when the VM was marked.
 	MarkedAt time.Time
-	// Home, Addresses and Prepared are as plan.VM has them.
+	// Home, Addresses and Prepared are as in plan.VM.
 	Home, Addresses, Prepared string
-	// Disks are those that the clone made, as disks.Keys and disks.Identify return them; empty for a VM that was adopted, or that an
+	// Disks is the record of the disks that the clone made, from disks.Keys and disks.Identify; empty for a VM that was adopted, or that an
 	// older server cloned.
 	Disks string
-	// Standby is as plan.VM has it.
+	// Standby is as in plan.VM.
 	Standby bool
 
-	// Given are the disks that the spec gave the VM (plan.DiskText), and Allocation its reservations, limits and shares (plan.AllocationOf).
+	// Given is the record of the VM's disks from the spec (plan.DiskText), and Allocation that of its reservations, limits and shares
+	// (plan.AllocationOf).
 	Given, Allocation string
 
 	// extra has, as a JSON object, the keys that this server does not know; Encode writes them again, so that
@@ -141,7 +142,7 @@ func (s Stamp) Encode() string {
 	return string(text)
 }
 
-// Decode parses a stamp. The error is ErrVersion or ErrInvalid; in both cases the VM must not be touched.
+// Decode parses a stamp. The error is ErrVersion or ErrInvalid; in both cases callers must not change the VM.
 func Decode(text string) (Stamp, error) {
 	if len(text) > maxBytes {
 		return Stamp{}, fmt.Errorf("%w: it has %d bytes", ErrInvalid, len(text))
@@ -182,10 +183,10 @@ func Decode(text string) (Stamp, error) {
 	return s, nil
 }
 
-// Unprepared reports whether the VM is to be prepared before it is powered on for the first time.
+// Unprepared reports whether the VM must still be prepared before it is powered on for the first time.
 func (s *Stamp) Unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Unprepared) }
 
-// Onto returns the VM with the fields from its stamp.
+// Onto returns vm with the fields of the stamp.
 func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
@@ -197,11 +198,11 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	return vm
 }
 
-// Owned reports whether the VM with this stamp and that instanceUuid is a member of the group with
-// that UID. Without an instanceUuid, or with another than the stamp's, it is a copy, and so an unmanaged VM.
+// Owned reports whether a VM with this stamp and that instanceUuid is a member of the group with
+// that UID. A VM without an instanceUuid, or with another one than its stamp, is a copy, and so unmanaged.
 func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
 	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
 }
 
-// The properties that are read. The keyed path makes vCenter send one extraConfig entry instead of all.
+// Path is the property path of the stamp's extraConfig entry. With the key in the path, vCenter returns this entry instead of all.
 const Path = `config.extraConfig["` + Key + `"]`

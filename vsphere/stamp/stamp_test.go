@@ -20,7 +20,7 @@ var goodStamp = Stamp{
 func TestAStampIsReadAsItWasWritten(t *testing.T) {
 	const golden = `{"cluster":"prod","generation":3,"instanceUuid":"50aa","marked":true,"name":"web","namespace":"shop","ordinal":2,"revision":"5f3c","revisionAlgorithm":1,"uid":"uid-1","v":1,"vcenter":"dbed"}`
 	if text := goodStamp.Encode(); text != golden {
-		t.Errorf("the format has changed: VMs in the field have the old one\n got %s\nwant %s", text, golden)
+		t.Errorf("the format has changed, and existing VMs have stamps in the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := Decode(golden); err != nil || s != goodStamp {
 		t.Errorf("got %+v, %v", s, err)
@@ -44,7 +44,7 @@ func TestOptionalKeysAreWrittenOnlyIfTheyAreSet(t *testing.T) {
 		`"quarantined":"2026-01-02T04:04:05Z","restarted":"2026-01-02T03:05:05Z","revision":"5f3c","revisionAlgorithm":1,` +
 		`"shutdown":{"at":"2026-01-02T03:04:06Z","boot":"2026-01-02T03:00:00.123456789Z"},"template":"ubuntu-24.04","uid":"uid-1","v":1,"vcenter":"dbed","why":"Healing"}`
 	if text := fullStamp().Encode(); text != golden {
-		t.Errorf("the format has changed: VMs in the field have the old one\n got %s\nwant %s", text, golden)
+		t.Errorf("the format has changed, and existing VMs have stamps in the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := Decode(golden); err != nil || s != fullStamp() {
 		t.Errorf("got %+v, %v", s, err)
@@ -52,7 +52,7 @@ func TestOptionalKeysAreWrittenOnlyIfTheyAreSet(t *testing.T) {
 }
 
 func TestTheTimesOfAStampAreComparable(t *testing.T) {
-	now := time.Now().In(time.FixedZone("", 3600)) // with a monotonic reading, a zone and a fraction
+	now := time.Now().In(time.FixedZone("", 3600)) // it has a monotonic reading, a zone and a fraction of a second
 	s := goodStamp
 	s.Created, s.Shutdown.At = Time(now), Time(now)
 	s.Shutdown.Boot = now.UTC().Round(0)
@@ -121,11 +121,11 @@ func TestACloneOfAMemberIsUnmanaged(t *testing.T) {
 	} {
 		s := goodStamp
 		if s.Owned(types.UID(tc.uid), tc.instance) != tc.owned {
-			t.Errorf("%+v is wrong", tc)
+			t.Errorf("%+v: owned is %t, want %t", tc, !tc.owned, tc.owned)
 		}
 	}
 	if (Stamp{}).Owned("", "") {
-		t.Error("no stamp owns nothing")
+		t.Error("a VM without a stamp counts as a member")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestOnlyTheVMThatTheStampNamesIsOurs(t *testing.T) {
 	}
 }
 
-// stampSeeds are stamps, and texts that are nearly stamps.
+// stampSeeds are stamps, and texts with one error each.
 func stampSeeds() []string {
 	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
 		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
@@ -169,7 +169,7 @@ func FuzzStamp(f *testing.F) {
 		s, err := Decode(text)
 		if err != nil {
 			if s != (Stamp{}) || !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrVersion) {
-				t.Fatalf("%v, and yet %+v", err, s)
+				t.Fatalf("the error is %v, and the stamp %+v, want a zero stamp", err, s)
 			}
 			return
 		}

@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The encoding of a stamp's optional parts. The content of "shutdown" and "adopted" is fixed: a newer
-// server adds keys beside them, not in them, because an older one preserves only those beside them.
+// The encoding of a stamp's optional parts. The objects "shutdown" and "adopted" never get new keys: a newer
+// server adds keys to the stamp itself, because an older one preserves unknown keys only there.
 type (
 	stampedTime   time.Time
 	stampedMoment plan.Moment
@@ -25,7 +25,7 @@ type (
 	}
 )
 
-var errTime = errors.New("a time is out of the years 1 to 9999")
+var errTime = errors.New("a time is outside the years 1 to 9999")
 
 // MarshalJSON returns the time in RFC 3339, in whole seconds.
 func (t *stampedTime) MarshalJSON() ([]byte, error) {
@@ -70,7 +70,7 @@ func (s *stampedMoment) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// parseStamped reads a time; none is the zero time.
+// parseStamped parses a time; "" is the zero time.
 func parseStamped(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -79,7 +79,7 @@ func parseStamped(text string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 { // as it is with another offset
+	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 { // in UTC, the year can be another than in the text
 		return time.Time{}, errTime
 	}
 	return t, nil

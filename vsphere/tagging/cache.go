@@ -24,7 +24,7 @@ type foundTag struct {
 // Change lists the ids of the tags to detach from a VM and to attach to it.
 type Change struct{ Detach, Attach []string }
 
-// Check finds the wanted tags, and checks that a VM can have them. It creates missing ones if the spec says so.
+// Check finds the wanted tags, and checks that a VM can have them. It creates missing tags for which the spec has create: true.
 func (b *Cache) Check(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) error {
 	if err := b.open(ctx, rs); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (b *Cache) allWanted(ctx context.Context, rs *session.RESTSession, wanted [
 	return all, nil
 }
 
-// Change returns what to change in a VM's tags. It creates missing tags if the spec says so.
+// Change returns the tags to detach from a VM and to attach to it. It creates missing tags for which the spec has create: true.
 func (b *Cache) Change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*Change, error) {
 	has, err := rs.ListAttachedTags(ctx, types.ManagedObjectReference{Type: session.VMType, Value: a.MoRef})
 	if err != nil {
@@ -84,13 +84,13 @@ func (b *Cache) Change(ctx context.Context, rs *session.RESTSession, a plan.Acti
 	return &c, b.full(ctx, rs, a, want, stay)
 }
 
-// incompatible finds tags that no VM can have, or not together.
+// incompatible returns the fault for a tag that no VM can have, or for two tags that a VM can't have together.
 func incompatible(want []*foundTag) error {
 	single := map[string]*foundTag{}
 	for _, f := range want {
 		c := f.category
 		if len(c.AssociableTypes) > 0 && !slices.ContainsFunc(c.AssociableTypes, func(t string) bool {
-			return t == session.VMType || strings.HasSuffix(t, ":"+session.VMType) // as older versions say it
+			return t == session.VMType || strings.HasSuffix(t, ":"+session.VMType) // older versions have a prefix
 		}) {
 			return vcfault.ForOperator(vcfault.ReasonTagConflict, "The tag category %q is not for VMs: allow it for VMs in vCenter, or remove its tags from spec.tags.", c.Name)
 		}
@@ -110,7 +110,7 @@ const (
 	cardinalityMultiple = "MULTIPLE"
 )
 
-// full finds a tag that stays on the VM and leaves no room for a wanted one.
+// full returns the fault for a tag that the VM keeps, and whose category allows no other tag, if another one is wanted.
 func (b *Cache) full(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
 	for _, f := range want {
 		if f.category.Cardinality != cardinalitySingle {
@@ -130,14 +130,15 @@ func (b *Cache) full(ctx context.Context, rs *session.RESTSession, a plan.Action
 	return nil
 }
 
-// tagsAreGoodFor is how long the cache is valid: reading it takes a call for each tag of a category, of which there may be
-// thousands. A tag that is gone is noticed when it is used, and a new one when it is looked for.
+// tagsAreGoodFor is how long the cache is valid: reading it takes a call for each tag of a category, which may have
+// thousands. A deleted tag is noticed when it is used, and a new one when it is looked for.
 const tagsAreGoodFor = 10 * time.Minute
 
 // Cache caches categories and tags by id: vCenter cannot find them by name, so the cache reads them one by one. It
-// belongs to one session, and is valid for a while. Only one goroutine has it open, so that concurrent lookups ask once.
+// belongs to one session, and is valid for tagsAreGoodFor. Only one goroutine at a time has it open, so that concurrent lookups make each call
+// once.
 type Cache struct {
-	turn chan struct{} // has a place for one
+	turn chan struct{} // held while the cache is open; its capacity is 1
 
 	of         *session.Session
 	since      time.Time
@@ -149,7 +150,7 @@ type Cache struct {
 // NewCache returns an empty cache.
 func NewCache() *Cache { return &Cache{turn: make(chan struct{}, 1), stale: true} }
 
-// open waits for the cache; it must be closed.
+// open waits until the cache is closed, and opens it. The caller must close it.
 func (b *Cache) open(ctx context.Context, rs *session.RESTSession) error {
 	select {
 	case b.turn <- struct{}{}:

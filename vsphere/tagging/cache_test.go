@@ -34,6 +34,12 @@ func startTagging(t testing.TB) *tagging {
 	return &tagging{l, l.client(zerolog.Nop()), NewCache(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
 }
 
+// inABubble runs a test with a tag cache in a synctest bubble, in parallel with other tests.
+func inABubble(t *testing.T, test func(t *testing.T, x *tagging)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, startTagging(t)) })
+}
+
 // vm creates a VM with that name.
 func (l *restLab) vm(name string) string {
 	l.T.Helper()
@@ -42,7 +48,7 @@ func (l *restLab) vm(name string) string {
 	return ref.Value
 }
 
-// set is setTags without a vCenter around it.
+// set sets the tags of the VM to wanted. former are the tags that the spec named before.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
 	return x.c.REST(x.T.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
 		change, err := x.cache.Change(ctx, rs, x.a, wanted, former)
@@ -77,7 +83,7 @@ func (x *tagging) make(category tags.Category, names ...string) {
 	})
 }
 
-// has are the tags of the VM.
+// has returns the names of the VM's tags.
 func (x *tagging) has() (names string) {
 	x.T.Helper()
 	x.must(func(ctx context.Context, rs *session.RESTSession) error {
@@ -100,9 +106,7 @@ func want(category string, names ...string) (all []v1alpha1.Tag) {
 }
 
 func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
 		if err := x.set(want("tier", "theirs")); err != nil {
 			t.Fatal(err)
@@ -121,9 +125,7 @@ func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
 }
 
 func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db")
 		x.make(tags.Category{Name: "other"}, "not-listed")
 		for _, c := range []struct {
@@ -144,7 +146,7 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 		x.must(func(ctx context.Context, rs *session.RESTSession) error {
 			c, err := rs.GetCategory(ctx, "fresh")
 			if err == nil && (c.Cardinality != "MULTIPLE" || len(c.AssociableTypes) != 1 || c.AssociableTypes[0] != "VirtualMachine") {
-				t.Errorf("%+v", c)
+				t.Errorf("the category is %+v, want it for VMs only, with any number of tags", c)
 			}
 			return err
 		})
@@ -152,9 +154,7 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 }
 
 func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		var all sync.WaitGroup
 		for range 4 { // each with a cache of its own, like replicas
 			c := x.client(zerolog.Nop())
@@ -200,15 +200,13 @@ func TestARetryMakesUpForALostReplyToACreation(t *testing.T) {
 }
 
 func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "env", Cardinality: "SINGLE"}, "prod", "test")
 		x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
 		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
 			t.Helper()
 			if e := vctest.AsError(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.NeedsOperator || !strings.Contains(e.Message, says) {
-				t.Errorf("%v", e)
+				t.Errorf("the error is %v, want a TagConflict with %q", e, says)
 			}
 		}
 		conflict(`"prod" and "test"`, want("env", "prod", "test"))
@@ -224,9 +222,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 }
 
 func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier"}, "web")
 		for body, reason := range map[string]string{
 			`{"value":{"success":false}}`: vcfault.ReasonTagRefused,
@@ -241,7 +237,7 @@ func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
 	})
 }
 
-// govmomi would take such an id for a name, and look for it until the stack overflows.
+// govmomi takes such an id for a name, and looks for it until the stack overflows.
 func TestAnIDThatIsNotAURNIsNotAVCentersAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,9 +270,7 @@ func TestAnIDThatIsNotAURNIsNotAVCentersAnswer(t *testing.T) {
 }
 
 func TestManyMembersCostFewCallsEach(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "x")
 		x.must(func(ctx context.Context, rs *session.RESTSession) error {
 			_, err := rs.ListCategories(ctx)

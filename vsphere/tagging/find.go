@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// wanted finds a tag of spec.tags, and creates it if it is missing and the spec says so.
+// wanted finds a tag of spec.tags. It creates a missing one if the spec has create: true.
 func (b *Cache) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
 	category, err := b.categoryNamed(ctx, rs, t.Category)
 	if err == nil && category == nil && t.Create {
@@ -59,7 +59,7 @@ func (b *Cache) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
 }
 
-// only lists the existing ones, for a message.
+// only lists the existing tags or categories, for a message.
 func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 	var names []string
 	for _, x := range all {
@@ -73,7 +73,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 	return ", only " + vcfault.Listing(names)
 }
 
-// find finds the tag with that text (plan.CutTag); nil if it no longer exists.
+// find finds a tag by its text in a stamp (plan.CutTag); nil if the tag no longer exists.
 func (b *Cache) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
 	of, name := plan.CutTag(text)
 	category, err := b.categoryNamed(ctx, rs, of)
@@ -87,7 +87,8 @@ func (b *Cache) find(ctx context.Context, rs *session.RESTSession, text string) 
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
 }
 
-// categoryNamed finds a category; nil if there is none. One that is not in the cache may be new, so it then reads the list.
+// categoryNamed finds a category by its name; nil if there is none. If the cache doesn't have it, it may be new, so categoryNamed reads the list
+// again.
 func (b *Cache) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	for _, c := range b.categories {
 		if c.Name == name {
@@ -110,12 +111,12 @@ func (b *Cache) categoryNamed(ctx context.Context, rs *session.RESTSession, name
 	return nil, nil
 }
 
-// category is the category with that id; nil if it is gone.
+// category returns the category with that id; nil if it no longer exists.
 func (b *Cache) category(ctx context.Context, rs *session.RESTSession, id string) (*tags.Category, error) {
 	return byID(ctx, b.categories, id, rs.GetCategory, func(c *tags.Category) string { return c.ID })
 }
 
-// tagNamed finds a tag of a category, as categoryNamed does.
+// tagNamed finds a tag of a category by its name, like categoryNamed.
 func (b *Cache) tagNamed(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	fits := func(t *tags.Tag) bool { return t != nil && t.CategoryID == category.ID && t.Name == name }
 	for _, t := range b.tags {
@@ -142,13 +143,14 @@ func (b *Cache) tagNamed(ctx context.Context, rs *session.RESTSession, category 
 	return nil, nil
 }
 
-// tag is the tag with that id; nil if it is gone.
+// tag returns the tag with that id; nil if it no longer exists.
 func (b *Cache) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
 	return byID(ctx, b.tags, id, rs.GetTag, func(t *tags.Tag) string { return t.ID })
 }
 
-// byID reads what has that id, unless it is known; nil if it is gone. govmomi takes an id that is not a URN for a name, and reads all to
-// find it: if one of them has an empty id, it calls itself until the stack overflows (GetCategory and GetTag of vapi/tags).
+// byID returns the tag or category with that id, which it reads if it is not in known; nil if it no longer exists. govmomi takes an id that is
+// not a URN for a name, and reads all to find it: if one of them has an empty id, govmomi calls itself until the stack overflows (GetCategory and
+// GetTag of vapi/tags).
 func byID[T any](ctx context.Context, known map[string]*T, id string, get func(context.Context, string) (*T, error), idOf func(*T) string) (*T, error) {
 	if x := known[id]; x != nil {
 		return x, nil
@@ -170,11 +172,11 @@ func byID[T any](ctx context.Context, known map[string]*T, id string, get func(c
 	return x, nil
 }
 
-// madeByUs is the description of what the server makes.
+// madeByUs is the description of tags and categories that the server creates.
 const madeByUs = "Made by vmgroup."
 
-// What the server makes for spec.tags stays when no VM has it any more, because others may use it by then. So there are bounds on what is
-// there of it when the server makes one more, in vCenter and in a category. An administrator can create any number.
+// The server never removes a tag or category that it created for spec.tags, because other programs may use it. So it creates another one only
+// while fewer than this exist: categories in vCenter, and tags in a category. An administrator can create any number.
 const categoriesMost, tagsMost = 20, 100
 
 func tooMany(made int, what, kind, name string) error {
@@ -202,7 +204,7 @@ func (b *Cache) makeCategory(ctx context.Context, rs *session.RESTSession, name 
 	return c, err
 }
 
-// makeTag creates a tag, as makeCategory does a category.
+// makeTag creates a tag, like makeCategory.
 func (b *Cache) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	id, err := rs.CreateTag(ctx, &tags.Tag{Name: name, Description: madeByUs, CategoryID: category.ID})
 	if session.RESTKind(err, session.RESTAlreadyExists) {

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// restLab is a lab whose REST API a test can answer for.
+// restLab is a lab with a REST API whose answers a test can replace.
 type restLab struct {
 	*vctest.REST
 	*sessiontest.Lab

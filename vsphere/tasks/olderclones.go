@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OlderClones remembers, for each group that ends, the clones that it has to wait for.
+// OlderClones remembers, for each group that is being deleted, the running clones that its deletion must wait for.
 type OlderClones struct {
 	mu      sync.Mutex
 	awaited map[types.UID]cloneList
 	begun   map[string]types.UID // the groups of the clones that this process has begun and awaits, by task
-	none    time.Time            // when the newest read began that showed no clone
+	none    time.Time            // the begin of the newest read that showed no clone
 }
 
-// cloneList is the tasks of the clones to wait for, as first listed for that since. A forgotten one is not listed.
+// cloneList has the tasks of the clones to wait for, as they were first listed for a group that was deleted at since. listed is false if the
+// list was forgotten.
 type cloneList struct {
 	listed bool
 	since  time.Time
@@ -24,10 +25,10 @@ type cloneList struct {
 }
 
 const (
-	// olderMost bounds the remembered groups. A group that is no longer among them begins a new list.
+	// olderMost bounds the number of remembered groups. A group that was dropped begins a new list.
 	olderMost = 1024
-	// noneLasts is how long a read that showed no clone answers for groups that had ended before it began. Many groups end at the same time,
-	// and each read returns up to 200 tasks.
+	// noneLasts is how long a read that showed no clone is used for other groups whose deletion began before it. Many groups may be deleted at the
+	// same time, and each read returns up to 200 tasks.
 	noneLasts = time.Second
 )
 
@@ -36,7 +37,7 @@ func NewOlderClones() *OlderClones {
 	return &OlderClones{awaited: map[types.UID]cloneList{}, begun: map[string]types.UID{}}
 }
 
-// Begins notes that this process has begun a clone for a group, and returns a function that must be called once it no longer waits for it.
+// Begins notes that this process has begun a clone for a group. The caller must call ends when it no longer waits for the clone.
 func (c *OlderClones) Begins(task string, uid types.UID) (ends func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,9 +49,9 @@ func (c *OlderClones) Begins(task string, uid types.UID) (ends func()) {
 	}
 }
 
-// Forget drops a group's list, so that the next call lists the clones again. One list is enough only if the
-// folder goes, because a later clone has nowhere to land. If the folder stays, the end waits for the leases of other
-// replicas, and then for the clones that these have begun.
+// Forget drops a group's list, so that the next call lists the clones again. One list is enough only if the group's folder is removed, because a
+// later clone then fails. If the folder is kept, the deletion waits until the leases of other replicas have ended, and then for the clones that
+// these have begun.
 func (c *OlderClones) Forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +68,8 @@ func (c *OlderClones) HasRemoved(uid types.UID) {
 	}
 }
 
-// Ended reports whether all of the clones have ended that ran at the first call for a group that ended at since, a time of this process.
-// A group that was never listed takes the last read if that began after its end. Since can be zero if it is not known.
+// Ended reports whether all clones have ended that were running at the first call for a group whose deletion began at since, by this process's
+// clock. For a group without a list, Ended uses the last read that showed no clone, if it began after since. since is zero if it is not known.
 func (c *OlderClones) Ended(uid types.UID, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,8 +81,8 @@ func (c *OlderClones) Ended(uid types.UID, since time.Time) bool {
 	return was.listed && was.since.Equal(since) && len(was.tasks) == 0
 }
 
-// Left takes which clones a read showed that are queued or running, and when it began. It returns how many of those are left that may be the
-// group's, which are all but those that this process has begun for other groups, and that ran at the first call for a group and that since.
+// Left takes the clones that are queued or running by a read that began at began. It returns the number of clones to wait for: those that were
+// running at the first call for this group and since, and still are, without those that this process has begun for other groups.
 func (c *OlderClones) Left(uid types.UID, since, began time.Time, running []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +101,7 @@ func (c *OlderClones) Left(uid types.UID, since, began time.Time, running []stri
 	return len(was.tasks)
 }
 
-// remember makes room for a group, and sets its list. The caller holds c.mu.
+// remember sets a group's list, and drops another group's if there are too many. The caller holds c.mu.
 func (c *OlderClones) remember(uid types.UID, list cloneList) {
 	for old := range c.awaited {
 		if len(c.awaited) < olderMost || old == uid {

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// A read that one group made answers for another only if it began after that one's end, and showed no clone.
+// A read for one group can be used for another only if it began after the other's deletion, and showed no clone.
 func TestAGroupTakesAReadOfClonesThatBeganAfterItsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(c *tasks.OlderClones, since time.Time)

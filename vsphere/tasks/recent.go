@@ -10,18 +10,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// recentPaths are the properties that tell of a recent task what it is, whose, and whether it has ended. There can be hundreds, and the
+// recentPaths are the properties that show a recent task's kind, user, object and state. vCenter may have hundreds of recent tasks, and the
 // whole info of each, with its result and error, is several times as large.
 var recentPaths = []string{taskState, taskKind, taskReason, taskEntity, taskParent}
 
-// Recent returns vCenter's recent tasks, as far as our user can see them: of each the task itself, its state, description, reason, entity
-// and parent.
+// Recent returns vCenter's recent tasks, as far as the account can see them, with their keys, states, descriptions, reasons, entities and
+// parents.
 func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
 	objects, err := session.ReadObjects(ctx, s, RecentSpec(s))
 	return infosOf(objects), err
 }
 
-// Clones returns the clones of our user that are queued or running.
+// Clones returns the clones of the server's account that are queued or running.
 func Clones(ctx context.Context, s *session.Session) (running []string, err error) {
 	objects, err := session.ReadObjects(ctx, s, RecentSpec(s))
 	return ClonesIn(objects, s.User), err
@@ -36,7 +36,7 @@ func RecentSpec(s *session.Session) types.PropertyFilterSpec {
 	}
 }
 
-// infosOf returns the tasks among objects that were read.
+// infosOf returns the tasks among objects.
 func infosOf(objects []session.Object) (infos []types.TaskInfo) {
 	for _, o := range objects {
 		info := types.TaskInfo{Task: o.Ref}
@@ -103,8 +103,9 @@ var (
 	PoweringOn = []string{"VirtualMachine.powerOn", "Datacenter.powerOnVm", "Datacenter.ExecuteVmPowerOnLRO", "Drm.ExecuteVmPowerOnLRO"}
 )
 
-// Of returns the unfinished tasks of those kinds that change a VM, or may: a task of its datacenter does not say which VMs it powers on. That
-// is known as soon as it has begun their own tasks, so it is returned only before, and only if it is that user's; undecided reports one.
+// Of returns the unfinished tasks of those kinds that change a VM, or may change it: a task of the VM's datacenter does not name the VMs that it
+// powers on. They are known when it has begun a task for each VM, so Of returns it only before, and only if it is that user's; undecided reports
+// whether it returned one.
 func Of(infos []types.TaskInfo, vm types.ManagedObjectReference, user string, kinds ...string) (of []types.ManagedObjectReference, undecided bool) {
 	parents := map[string]bool{}
 	for i := range infos {

@@ -31,11 +31,11 @@ func TestTheKindsOfTasksAreThoseOfARecordedVCenter(t *testing.T) {
 	}
 }
 
-// The task of PowerOnMultiVM_Task, by the event of it that ManageIQ recorded, and the task of a VM below it.
+// The task of PowerOnMultiVM_Task is made from the event that ManageIQ recorded of one. The tasks of VMs are its children.
 func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
 	event, is := recorded.Event(t, "manageiq/events/TaskEvent-PowerOnMultiVM.yml", "").(*types.TaskEvent)
 	if !is || event.Info.Name != "PowerOnMultiVM_Task" || event.Info.Entity.Type != "Datacenter" {
-		t.Fatalf("%+v", event)
+		t.Fatalf("the event is %+v, want a TaskEvent of PowerOnMultiVM_Task of a datacenter", event)
 	}
 	many := event.Info
 	vm, other := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-1"}, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-2"}
@@ -77,14 +77,14 @@ func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
 	}
 }
 
-// Tasks of extensions and schedules have no name, and the case of an account's domain differs from task to task.
+// Tasks of extensions and schedules have no user name, and the case of an account's domain differs from task to task.
 func TestRecordedTasksAreOfUsersInAnyCaseAndNoClones(t *testing.T) {
 	var body methods.ReadNextTasksBody
 	recorded.Body(t, "pyvmomi/tasks/ReadNextTasks-with-extensions.xml", &body)
 	users := 0
 	for _, info := range body.Res.Returnval {
 		if info.DescriptionId == "" || info.Entity == nil || Cloning(&info, "x") {
-			t.Errorf("%+v", info)
+			t.Errorf("the task is %+v, want a description and an entity, and no clone", info)
 		}
 		if reason, is := info.Reason.(*types.TaskReasonUser); is {
 			if users++; !ByUser(&info, strings.ToUpper(reason.UserName)) || !ByUser(&info, strings.ToLower(reason.UserName)) {

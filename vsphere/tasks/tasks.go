@@ -31,60 +31,60 @@ const (
 )
 
 const (
-	// readLeast is the shortest time between two reads, so that one finds the ends of several tasks, and readMost the longest.
+	// readLeast and readMost are the minimum and maximum time between two reads. With a minimum, one read finds the ends of several tasks.
 	readLeast, readMost = 40 * time.Millisecond, 15 * time.Second
-	// readShare is the inverse of the share of its age after which a task is read again.
+	// readShare: a task is read again after its age divided by readShare.
 	readShare = 8
-	// endShare is the inverse of the share of the time that the fastest of a kind took, by which a task of that kind is first read later.
+	// endShare: a task is first read after the time that the fastest task of its kind took, plus that time divided by endShare.
 	endShare = 16
 	// retryMost bounds the pause after a read that failed; it doubles from readLeast.
 	retryMost = 5 * time.Second
 )
 
-// Sessions provides the session to read with. Lost reports that it is gone or unreachable.
+// Sessions provides the session for reads. Tasks calls Lost if the session has ended or is unreachable.
 type Sessions interface {
 	Session(ctx context.Context) (*session.Session, error)
 	Lost(s *session.Session, err error)
 }
 
-// Tasks waits for all running tasks together: it reads those that may have ended in one call. A task is read first when the fastest of its
-// kind have ended, and then again and again, each time after a sixteenth of its age.
+// Tasks waits for all running tasks together: it reads those that may have ended in one call. A task is first read at the age at which the
+// fastest tasks of its kind ended, and then at growing intervals (readShare).
 type Tasks struct {
 	sessions Sessions
 	log      zerolog.Logger
-	// added has a token when there is something new to await.
+	// added has a token when a task was added.
 	added chan struct{}
 	// ended is closed when Run has returned.
 	ended chan struct{}
 
 	mu      sync.Mutex
 	awaited map[types.ManagedObjectReference]*awaited
-	fastest map[string]time.Duration // that tasks of a kind took lately, by vCenter's clock
+	fastest map[string]time.Duration // the shortest recent duration of tasks of a kind, by vCenter's clock
 }
 
-// awaited is one task that is awaited. info and err are read after done is closed.
+// awaited is an awaited task. info and err are read after done is closed.
 type awaited struct {
 	done       chan struct{}
 	waiters    int
 	kind       string
 	info       types.TaskInfo
 	err        error
-	began, due time.Time // since when it is awaited, and when it is read next
-	ready      time.Time // when it may have ended, so that a read of others reads it, too
-	percent    int32     // its last known progress
-	progressed time.Time // when its progress or state was seen to change
+	began, due time.Time // when the wait began, and when the task is read next
+	ready      time.Time // when the task may have ended: from then on, a read of other tasks includes it
+	percent    int32     // the last known progress
+	progressed time.Time // when a read last showed a change of the progress or state
 }
 
-// New returns a Tasks that waits for nothing before Run.
+// New returns a Tasks. Waits make no progress before Run.
 func New(s Sessions, log zerolog.Logger) *Tasks {
 	return &Tasks{sessions: s, log: log, added: make(chan struct{}, 1), ended: make(chan struct{}),
 		awaited: map[types.ManagedObjectReference]*awaited{}, fastest: map[string]time.Duration{}}
 }
 
-// Wait blocks until the task has ended and returns its state, result, error and times; the rest of the
-// TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
-// vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error. Tasks of one kind take about
-// as long as each other.
+// Wait blocks until the task has ended and returns its key, state, result, error and times; the other fields of the
+// TaskInfo are empty. For a failed task it also returns a task.Error, and for a task that vCenter no longer knows,
+// vcfault.ErrTaskLost. If ctx or Run ends, the task continues in vCenter and Wait returns the context's error. Tasks with the same kind should
+// take about the same time, because it decides when they are read.
 func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind string) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
@@ -103,7 +103,7 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 
 	select {
 	case <-a.done:
-		t.mu.Lock() // several can wait for one task
+		t.mu.Lock() // several callers can wait for one task
 		defer t.mu.Unlock()
 		info := a.info
 		session.SecretsOf(ctx).CleanAll(info.Error)
@@ -122,8 +122,8 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 	return nil, ctx.Err()
 }
 
-// Still returns for how long neither the progress nor the state of an awaited task has been seen to change. It is zero for a
-// queued task, which waits for others, and for one that is not awaited.
+// Still returns the time since a read last showed a change of an awaited task's progress or state. It is zero for a
+// queued task, which waits for other tasks, and for a task that is not awaited.
 func (t *Tasks) Still(ref types.ManagedObjectReference) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +133,8 @@ func (t *Tasks) Still(ref types.ManagedObjectReference) time.Duration {
 	return 0
 }
 
-// Times returns how long a task was queued and then ran, by vCenter's clock; zero where vCenter does not say. One that failed before it
-// started has only been queued.
+// Times returns how long a task was queued and then ran, by vCenter's clock; zero for times that vCenter does not report. A task that failed
+// before it started was only queued.
 func Times(info *types.TaskInfo) (queued, ran time.Duration) {
 	if info == nil || info.QueueTime.IsZero() || info.CompleteTime == nil {
 		return 0, 0
@@ -146,7 +146,7 @@ func Times(info *types.TaskInfo) (queued, ran time.Duration) {
 	return max(0, started.Sub(info.QueueTime)), max(0, info.CompleteTime.Sub(*started))
 }
 
-// Run waits for tasks until ctx ends. Waits that are not over then return the context's error.
+// Run reads tasks until ctx ends. Waits that have not ended then return the context's error.
 func (t *Tasks) Run(ctx context.Context) {
 	defer close(t.ended)
 	var last time.Time
@@ -167,7 +167,7 @@ func (t *Tasks) Run(ctx context.Context) {
 		if err := t.read(session.WithOperationID(ctx), last); err == nil {
 			failures = 0
 		} else if ctx.Err() == nil {
-			t.log.Debug().Err(err).Msg("the running tasks cannot be read")
+			t.log.Debug().Err(err).Msg("cannot read the running tasks")
 			session.Sleep(ctx, min(readLeast<<min(failures, 10), retryMost))
 			failures++
 		}
@@ -186,7 +186,7 @@ func (t *Tasks) schedule(a *awaited, now time.Time) {
 	a.due = now.Add(min(wait, readMost))
 }
 
-// next is when a task is read next; zero if there is none.
+// next returns the time of the next read; zero if no task is awaited.
 func (t *Tasks) next() (next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,14 +233,14 @@ func (t *Tasks) read(ctx context.Context, now time.Time) error {
 		if a := t.awaited[o.Obj]; a != nil {
 			t.schedule(a, now)
 			if err != nil {
-				a.progressed = now // a task whose progress cannot be read counts as progressing
+				a.progressed = now // a task whose progress can't be read must not count as stalled
 			}
 		}
 	}
 	return err
 }
 
-// retrieve reads tasks in one answer. Calls of this method are for nothing else, so metrics tell what the waits cost.
+// retrieve reads tasks in one answer. The server uses this method for nothing else, so its metrics show what the waits cost.
 func retrieve(ctx context.Context, s *session.Session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
 	res, err := methods.RetrieveProperties(ctx, s.Vim, &types.RetrieveProperties{This: s.Vim.ServiceContent.PropertyCollector, SpecSet: []types.PropertyFilterSpec{spec}})
 	if err != nil {
@@ -249,7 +249,7 @@ func retrieve(ctx context.Context, s *session.Session, spec types.PropertyFilter
 	return res.Returnval, nil
 }
 
-// update processes what was read of a task.
+// update processes the reading of a task.
 func (t *Tasks) update(o *types.ObjectContent) error {
 	for _, m := range o.MissingSet {
 		if err := vcfault.SessionEnded(m.Fault.Fault); err != nil {

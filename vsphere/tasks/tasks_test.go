@@ -30,7 +30,7 @@ type rig struct {
 	stop    func()
 }
 
-// inABubble runs a test in a bubble, in parallel with others, and the waiter until the test ends.
+// inABubble runs a test in a synctest bubble, in parallel with others, with a waiter that runs until the test ends.
 func inABubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
@@ -69,14 +69,14 @@ func (r *rig) waitKind(ctx context.Context, ref types.ManagedObjectReference, ki
 	return result
 }
 
-// ended ends a task, and expects that its wait ends.
+// ended ends a task, and requires that its wait ends.
 func (r *rig) ended(t testing.TB, ref types.ManagedObjectReference, result <-chan outcome) {
 	t.Helper()
 	r.End(ref, nil, nil)
 	succeeds(t, result)
 }
 
-// succeeds expects that a task succeeds.
+// succeeds requires that a task succeeds.
 func succeeds(t testing.TB, result <-chan outcome) {
 	t.Helper()
 	if o := get(t, result); o.err != nil {
@@ -89,8 +89,8 @@ func get(t testing.TB, c <-chan outcome) outcome {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(vctest.Patience):
-		t.Fatalf("no outcome within %s", vctest.Patience)
+	case <-time.After(vctest.Timeout):
+		t.Fatalf("no outcome within %s", vctest.Timeout)
 		panic("unreachable")
 	}
 }
@@ -173,7 +173,7 @@ func TestWaitsOutliveALostSessionAndAnOutage(t *testing.T) {
 		firstEnds, secondEnds := r.wait(t.Context(), first), r.wait(t.Context(), second)
 		r.pending(t, 2)
 		r.DropSessions()
-		r.End(first, nil, nil) // wakes the wait, which the simulator keeps alive in a dead session
+		r.End(first, nil, nil) // wakes the simulator's wait, which continues in the dead session
 		succeeds(t, firstEnds)
 		r.Down()
 		r.End(second, nil, nil)
@@ -218,7 +218,7 @@ func TestWhenRunEndsItEndsTheWaits(t *testing.T) {
 	})
 }
 
-// Tasks of a kind take about as long as each other: the first one teaches how long.
+// Tasks of one kind take about the same time. After the first task, the waiter must know this time.
 func TestATaskIsReadWhenItShouldHaveEnded(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		for i, took := range []time.Duration{time.Second, time.Second, 1500 * time.Millisecond} {

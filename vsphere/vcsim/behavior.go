@@ -2,12 +2,12 @@ package vcsim
 
 import "time"
 
-// Behavior is how this vCenter, its hosts and its guests behave. The zero value is how they should. Its functions are called with locks held
-// and must not call this vCenter; nil matches no VM.
+// Behavior selects how this vCenter, its hosts and its guests misbehave. With the zero value, they don't. Its functions are called with locks
+// held and must not call this vCenter; a nil function matches no VM.
 type Behavior struct {
 	// BreakGuests makes guests that start from now on have no VMware Tools and no address, until a reset.
 	BreakGuests func(VM) bool
-	// HangShutdown makes guests ignore requests to shut down or reboot. It is asked at the time of the halt.
+	// HangShutdown makes guests ignore requests to shut down or reboot. It is called at the time of the halt.
 	HangShutdown func(VM) bool
 	// IgnoreGuestinfo makes guests that boot from now on ignore cloud-init's metadata and their customization, as a template without
 	// cloud-init does: they use DHCP, and keep the template's host name.
@@ -16,14 +16,14 @@ type Behavior struct {
 	FailCustomizations func(VM) bool
 	CustomizationError string
 	// AskAtPowerOn makes VMs raise a question whenever a client powers them on: the task waits at 95 % for an operator's answer
-	// (pyvmomi-community-samples#55). Raised ones stay. A power-on by Admin raises none.
+	// (pyvmomi-community-samples#55). A change of AskAtPowerOn does not end questions that were raised. A power-on by Admin raises none.
 	AskAtPowerOn func(VM) bool
 	Question     Question
 
 	// RefuseLate makes a clone fail only at its end, instead of at once, when another VM in creation has its name.
 	RefuseLate bool
-	// NameDirectoriesByID makes the directories of clones, and of disks that are moved, have UUIDs for names, as on vSAN, instead of the
-	// names of their VMs.
+	// NameDirectoriesByID gives the directories of clones, and of disks that are moved, UUIDs as names, as on vSAN, instead of the names of
+	// their VMs.
 	NameDirectoriesByID bool
 	// DelayEvents hides new events from clients for a time.
 	DelayEvents time.Duration
@@ -32,7 +32,7 @@ type Behavior struct {
 
 	// LagFirstClassDisks makes a disk appear in lists this long after its creation.
 	LagFirstClassDisks time.Duration
-	// AllowSecondAttach makes vCenter attach a disk to a second VM. The one that is powered on first then keeps the others from it.
+	// AllowSecondAttach makes vCenter attach a disk to a second VM. When one of the VMs is powered on, a power-on of the others is refused.
 	AllowSecondAttach bool
 	// RefuseOnlineExtend makes hosts, like those before vSphere 7.0 U2, not extend the disks of running VMs.
 	RefuseOnlineExtend bool

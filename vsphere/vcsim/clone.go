@@ -60,10 +60,10 @@ func (v *inventory) directory(vm string) string {
 	return vm
 }
 
-// clone creates a VM like its source and then reconfigures it as the spec says. The caller holds the world lock, so clients see only the
+// clone creates a VM like its source and then reconfigures it by the spec. The caller holds the world lock, so clients see only the
 // result.
 func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
-	if fault := v.taken(target, nil); fault != nil { // or the folder is gone
+	if fault := v.taken(target, nil); fault != nil { // the name is taken, or the folder was removed
 		return nil, fault
 	}
 	point, fault := v.pointOf(source, spec)
@@ -168,7 +168,7 @@ func (v *inventory) specOf(c *types.VirtualMachineConfigInfo, name string, datas
 	return spec
 }
 
-// locate sets where a clone goes and rejects invalid places, on which the simulator panics. The caller holds the world lock.
+// locate sets the pool, host and datastore of a clone, and rejects invalid ones, on which the simulator panics. The caller holds the world lock.
 //
 // [doc] VirtualMachineRelocateSpec.pool: "For a clone operation from a template to a virtual machine, this argument is required"; .host:
 // "if a resource pool is specified, the target pool represents a cluster, and this is a clone ..., a random compatible host is chosen";
@@ -210,7 +210,7 @@ func (v *inventory) checkDatastore(source *simulator.VirtualMachine, dc *simulat
 	} else {
 		var path object.DatastorePath
 		path.FromString(source.Config.Files.VmPathName)
-		if from := v.world.DatacenterOf(source.Self); from != nil { // another datacenter's may have the same name
+		if from := v.world.DatacenterOf(source.Self); from != nil { // a datastore of another datacenter may have the same name
 			ds, _ = v.objects.FindByName(path.Datastore, from.Datastore).(*simulator.Datastore)
 		}
 	}
@@ -322,7 +322,7 @@ func (v *inventory) AddSnapshot(where, name string) (ref types.ManagedObjectRefe
 	return ref, err
 }
 
-// clonePoint is the source configuration of a clone, and whether the clone shares the disks.
+// clonePoint is the source configuration of a clone, and whether the clone shares the source's disks.
 type clonePoint struct {
 	config *types.VirtualMachineConfigInfo
 	linked bool
@@ -352,8 +352,8 @@ func (v *inventory) pointOf(source *simulator.VirtualMachine, spec types.Virtual
 	return point, nil
 }
 
-// link makes a clone's disks children of the source's, with their uuids (govmomi#1682: a linked clone's disks have the source's uuids, a full
-// clone's have others).
+// link makes a clone's disks children of the source's disks, with the same uuids (govmomi#1682: a linked clone's disks have the source's uuids, a
+// full clone's have others).
 func link(vm *simulator.VirtualMachine, point clonePoint) {
 	parents := disksIn(point.config.Hardware.Device)
 	for i, disk := range disksIn(vm.Config.Hardware.Device) {

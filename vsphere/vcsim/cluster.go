@@ -40,10 +40,10 @@ func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *type
 	return &methods.ReconfigureComputeResource_TaskBody{Res: &types.ReconfigureComputeResource_TaskResponse{Returnval: ref}}
 }
 
-// escapeGroups escapes the names of DRS groups and rules, as vCenter escapes other names. Whether it escapes these: no source.
+// escapeGroups escapes the names of DRS groups and rules, as vCenter escapes other names. No source shows whether vCenter escapes these.
 func (c *cluster) escapeGroups(spec *types.ClusterConfigSpecEx) {
 	escape := func(name string) string {
-		if c.group(name) != nil { // it is as vCenter has it
+		if c.group(name) != nil { // the name is escaped already
 			return name
 		}
 		return escape(name)
@@ -110,8 +110,8 @@ func (c *cluster) checkRule(rule types.BaseClusterRuleInfo) types.BaseMethodFaul
 
 // checkGroup rejects an invalid VM group, and the removal of one that a rule names. The caller holds the world lock.
 //
-// [doc] ClusterGroupInfo: "All virtual machines and hosts that are part of a group must be part of the same cluster". What happens to a
-// rule whose group is removed has no source; the refusal shows that no client relies on it.
+// [doc] ClusterGroupInfo: "All virtual machines and hosts that are part of a group must be part of the same cluster". No source shows what
+// happens to a rule whose group is removed: here, the removal is refused, so that tests find clients that rely on it.
 func (c *cluster) checkGroup(change types.ClusterGroupSpec) types.BaseMethodFault {
 	if change.Operation == types.ArrayUpdateOperationRemove {
 		for _, rule := range rulesOf(c.ClusterComputeResource) {
@@ -130,7 +130,7 @@ func (c *cluster) checkGroup(change types.ClusterGroupSpec) types.BaseMethodFaul
 	return nil
 }
 
-// checkVMs rejects VMs that are not in the cluster, or not different ones.
+// checkVMs rejects VMs that are not in the cluster, and a list that has a VM twice.
 func (c *cluster) checkVMs(vms []types.ManagedObjectReference, property string) types.BaseMethodFault {
 	in := make(map[types.ManagedObjectReference]bool)
 	for _, ref := range vms {

@@ -13,15 +13,15 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// collector wraps a PropertyCollector for one call: it reads without hidden objects.
+// collector wraps a PropertyCollector for one call. Its reads leave out hidden objects.
 type collector struct {
 	*simulator.PropertyCollector
 	unlocked // a wait holds no lock
 	v        *streams
-	gone     <-chan struct{} // closed when the client has gone
+	gone     <-chan struct{} // closed when the client has disconnected
 }
 
-// RetrievePropertiesEx takes the faults of reads into account, and returns the first page.
+// RetrievePropertiesEx applies the faults of reads, and returns the first page.
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
 	if pc.v.reads.silent && ctx.Session == nil {
 		return &methods.RetrievePropertiesExBody{Res: new(types.RetrievePropertiesExResponse)}
@@ -57,8 +57,8 @@ func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *t
 	return &methods.ContinueRetrievePropertiesExBody{Res: &types.ContinueRetrievePropertiesExResponse{Returnval: next}}
 }
 
-// page keeps what does not fit into one page: the client's maximum, if it names one, and at most 100 objects, as in vCenter 8.0
-// (vmware/vsphere-automation-sdk-java#217).
+// page cuts a result to one page, and keeps the rest. A page has at most 100 objects, as in vCenter 8.0
+// (vmware/vsphere-automation-sdk-java#217), or the client's maximum if that is less.
 func (r *reads) page(result *types.RetrieveResult, most int) {
 	size := defaultUpdate
 	if most > 0 {
@@ -70,7 +70,7 @@ func (r *reads) page(result *types.RetrieveResult, most int) {
 	}
 }
 
-// pages are those of a read that the client has not asked for yet.
+// pages are the pages of a read that the client has not asked for yet.
 type pages struct {
 	objects []types.ObjectContent
 	most    int
@@ -101,12 +101,12 @@ func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrieveProperti
 	return pc.PropertyCollector.RetrievePropertiesEx(ctx, whole).(*methods.RetrievePropertiesExBody)
 }
 
-// ofAll reports whether a read is of all properties of a type.
+// ofAll reports whether a read asks for all properties of a type.
 func ofAll(spec types.PropertyFilterSpec) bool {
 	return slices.ContainsFunc(spec.PropSet, func(p types.PropertySpec) bool { return is(p.All) })
 }
 
-// hides reports whether something is hidden from the client.
+// hides reports whether any object is hidden from the client.
 func (pc *collector) hides(ctx *simulator.Context) bool {
 	return ctx.Session != nil && !isAdmin(ctx.Session) && len(pc.v.rights.hidden) > 0
 }
@@ -234,7 +234,7 @@ func (pc *collector) isAdmins(ctx *simulator.Context) bool {
 	return ctx.Session == nil || isAdmin(ctx.Session)
 }
 
-// delayFirst waits for the delay of a page of a stream's first answer; false if the client goes first.
+// delayFirst waits for the delay of a page of a stream's first answer. It returns false if the client disconnects before.
 func (v *streams) delayFirst(gone <-chan struct{}) bool {
 	v.world.Lock()
 	takes := v.reads.first

@@ -19,11 +19,11 @@ type Latency struct {
 	Other       time.Duration
 }
 
-// course is what clients' tasks meet. The zero value lets all of them run and succeed.
+// course has what tests inject into clients' tasks: latency, holds and faults. With the zero value, all tasks run and succeed.
 type course struct {
 	queue
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	held   map[Kind]chan struct{}
 	faults []*taskFault
 }
@@ -36,7 +36,7 @@ type taskFault struct {
 	fault types.BaseMethodFault
 }
 
-// Hold keeps tasks of a kind that begin from now on running until Release, for tests that a latency could end too early.
+// Hold keeps tasks of a kind that begin from now on running until Release. It is for tests for which a latency could end too early.
 func (c *course) Hold(kind Kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *course) Release(kind Kind) {
 	}
 }
 
-// Held returns what a task of a kind waits for; nil for nothing.
+// Held returns a channel for which tasks of a kind must wait; nil if Hold does not keep them.
 func (c *course) Held(kind Kind) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,21 +93,21 @@ func (c *course) Failure(kind Kind, name string) types.BaseMethodFault {
 	return c.faults[i].fault
 }
 
-// Limits bound how many clones run at once. The others are queued, in their order, except that those of a busy host let others pass. The
-// zero value bounds nothing.
+// Limits bound how many clones run at once. Other clones are queued, and begin in their order, except that clones of other hosts can overtake
+// those of a busy host. The zero value sets no limit.
 //
 // A host of a real vCenter has 16 units, of which a full clone takes 4 and a linked one 1 (VMware's performance blog, 2021-02).
 type Limits struct {
-	// HostUnits is how many units each host has. 0: any number.
+	// HostUnits is the number of units of each host; 0 for no limit.
 	HostUnits int
-	// Unseen makes queued tasks say that they run.
+	// Unseen makes queued tasks report that they are running.
 	Unseen bool
 }
 
 // claim is what a task needs: units of hosts, by moRef.
 type claim map[string]int
 
-// cloneClaim is the claim of a clone from one host to another; "" for one that is not known.
+// cloneClaim returns the claim of a clone from one host to another; an unknown host is "".
 func cloneClaim(from, to string, linked bool) claim {
 	units := 4
 	if linked {
@@ -118,7 +118,7 @@ func cloneClaim(from, to string, linked bool) claim {
 	return c
 }
 
-// queue lets tasks run. The zero value bounds nothing.
+// queue lets tasks wait for their turn. The zero value sets no limit.
 type queue struct {
 	limits Limits // set before the first task
 
@@ -127,7 +127,7 @@ type queue struct {
 	waiting []*ticket
 }
 
-// ticket is a task in the queue, whose turn is closed when it has come.
+// ticket is a task in the queue. turn is closed when the task can run.
 type ticket struct {
 	claim claim
 	turn  chan struct{}
@@ -150,7 +150,7 @@ func (q *queue) Enter(c claim) (turn <-chan struct{}, leave func()) {
 	}
 }
 
-// admit lets those run for which there is room. The caller holds mu.
+// admit gives the turn to queued tasks for which the hosts have enough units. The caller holds mu.
 func (q *queue) admit() {
 	q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool {
 		if q.limits.HostUnits > 0 && !q.fits(t.claim) {
@@ -167,7 +167,8 @@ func (q *queue) admit() {
 	})
 }
 
-// fits reports whether the hosts have so many units left. A task that needs more than a host has runs alone there. The caller holds mu.
+// fits reports whether the hosts have the claimed units left. A task that needs more units than a host has runs alone on it. The caller holds
+// mu.
 func (q *queue) fits(c claim) bool {
 	for host, n := range c {
 		if used := q.units[host]; used > 0 && used+n > q.limits.HostUnits {

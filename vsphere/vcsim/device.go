@@ -17,8 +17,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// checkDevices rejects device changes that the simulator panics on or wrongly allows, and completes others in copies. The caller holds the
-// world lock.
+// checkDevices rejects device changes on which the simulator panics, or which it wrongly allows, and completes copies of the others. The caller
+// holds the world lock.
 //
 //   - A device to remove or edit must exist; otherwise the fault is InvalidDeviceSpec.
 //   - A disk that is edited keeps its file; a delta cannot grow.
@@ -45,7 +45,7 @@ func (v *inventory) checkDevices(vm *simulator.VirtualMachine, changes []types.B
 				return nil, invalidDevice(i, "virtualDeviceSpec.device")
 			}
 			gone[key] = true
-			spec.Device = vm.Config.Hardware.Device[old] // the simulator trusts the request's
+			spec.Device = vm.Config.Hardware.Device[old] // the simulator would use the request's device
 			checked[i] = &spec
 			continue
 		case types.VirtualDeviceConfigSpecOperationEdit:
@@ -109,7 +109,7 @@ func invalidDevice(index int, property string) *types.InvalidDeviceSpec {
 	return &types.InvalidDeviceSpec{InvalidVmConfig: types.InvalidVmConfig{Property: property}, DeviceIndex: int32(index)}
 }
 
-// setMAC gives an adapter without an address a unique one. The simulator's derive from three digits of the VM's uuid and can collide.
+// setMAC gives an adapter without an address a unique one. The simulator makes addresses from three digits of the VM's uuid, which can collide.
 func (v *inventory) setMAC(card *types.VirtualEthernetCard) {
 	if card.MacAddress != "" {
 		return
@@ -183,7 +183,7 @@ func (v *inventory) rebase(ctx *simulator.Context, vm *simulator.VirtualMachine,
 }
 
 // ShowContentIDs hides the contentIds of a VM's or template's disks, or shows them again, without a new changeVersion. Disks that were
-// written meanwhile have new ones.
+// written while their contentIds were hidden have new ones.
 //
 // [doc] VirtualDiskFlatVer2BackingInfo.contentId: "Content ID of the virtual disk file, if available."
 func (v *inventory) ShowContentIDs(where string, shown bool) error {
@@ -205,8 +205,8 @@ type diskID struct {
 	key int32
 }
 
-// moveDisk moves a disk and its deltas to another datastore, into the directory for the VM's. The parent of a linked clone stays
-// where it is.
+// moveDisk moves a disk and its deltas to another datastore, into the directory for the VM's files. It does not move the parent of a linked
+// clone.
 //
 // [doc] vSphere 8.0, Migration with Storage vMotion: it "changes virtual machine files on the destination datastore to match the inventory name of
 // the virtual machine".
@@ -252,7 +252,7 @@ func (v *inventory) snapshotsOf(vm *simulator.VirtualMachine) (all []*simulator.
 	return all
 }
 
-// grown returns a disk as an edit leaves it: with its own file; nil if it is a delta, which has a fixed size.
+// grown returns a disk with the size of an edit and its own file; nil if the disk is a delta, whose size can't change.
 func grown(disk *types.VirtualDisk, as types.BaseVirtualDevice) types.BaseVirtualDevice {
 	b, is := disk.Backing.(*flat)
 	edited, editing := as.(*types.VirtualDisk)
@@ -290,7 +290,7 @@ func disksIn(devices []types.BaseVirtualDevice) (disks []*types.VirtualDisk) {
 	return disks
 }
 
-// flat is the backing of all disks here.
+// flat is the type of the backings of all disks in this vCenter.
 type flat = types.VirtualDiskFlatVer2BackingInfo
 
 // rebased copies devices with other backings for the disks.
@@ -314,7 +314,7 @@ func rebased(devices []types.BaseVirtualDevice, to func(key int32, b flat) *flat
 // edited.
 func makeFiles(directory, file string) {
 	file = path.Join(directory, file)
-	_ = os.MkdirAll(path.Dir(file), 0o750) // a failure shows when they are looked for
+	_ = os.MkdirAll(path.Dir(file), 0o750) // if this fails, the simulator doesn't find the files
 	for _, name := range []string{file, strings.TrimSuffix(file, ".vmdk") + "-flat.vmdk"} {
 		_ = os.WriteFile(name, nil, 0o600)
 	}
@@ -355,7 +355,7 @@ func deltaOf(_ int32, of flat) *flat {
 	return &child
 }
 
-// merged returns a backing without the deltas of snapshots. The parent of a linked clone stays.
+// merged returns a backing without the deltas of snapshots. It keeps the parent of a linked clone.
 func merged(_ int32, b flat) *flat {
 	for deltaFile.MatchString(b.FileName) && b.Parent != nil {
 		content := b.ContentId

@@ -68,7 +68,7 @@ func (c *directCall) carryOut(ctx context.Context, e *exchange) bool {
 	return true
 }
 
-// answer answers a call as the simulator does (Service.call in its simulator.go), but in the name of a session.
+// answer answers a call like the simulator (Service.call in its simulator.go), but on behalf of a session.
 func (v *VCenter) answer(session string, m *simulator.Method) (res any, _ *soap.Fault) {
 	ctx := v.inventory.adminContext()
 	ctx.Context, ctx.Caller = v.world.Ctx, &m.This // tasks outlive the call

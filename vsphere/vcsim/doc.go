@@ -16,15 +16,16 @@
 //   - DRS places nothing, guests report nothing, VMs raise no questions, and hosts and unregistered VMs do not return (drs.go, guest.go,
 //     identity.go, power.go, removed.go).
 //   - First-class disks are known by name only (fcd.go).
-//   - simulator/fault_injection.go has faults of SOAP calls: no lost reply, stall, or end of a session or connection (wire.go, serve.go).
+//   - simulator/fault_injection.go only has faults of SOAP calls, and no lost reply, stall, or end of a session or connection (wire.go,
+//     serve.go).
 //   - In-process calls (simulator.Service.RoundTrip) have one session for all clients, and their answers share the simulator's memory
 //     (direct.go).
 //
 // Three rules prevent the deadlocks and races of the plain simulator, and make it work in a testing/synctest bubble:
 //
-//   - Each call but a wait holds the world lock, and so does a task while it does its work: the inventory does not change while it is read.
+//   - Each call except a wait holds the world lock, and so does a task while it does its work: the inventory does not change during a read.
 //   - No lock is held across a sleep or a wait unless its waiters block durably (world.go).
-//   - Everything that a vCenter starts ends with Close: calls, waits, tasks, booting guests, connections.
+//   - Close ends everything that a vCenter has started: calls, waits, tasks, booting guests, connections.
 //
 // Start is the exception to the second rule: while the simulator creates an inventory, it waits under a lock that all vCenters of the
 // process share. In one bubble, start one vCenter after the other.

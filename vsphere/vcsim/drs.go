@@ -11,8 +11,8 @@ import (
 )
 
 // The kinds of the tasks of PowerOnMultiVM_Task: the call's own, whose entity is the datacenter (recorded by ManageIQ, 2022), and one for each
-// VM, whose entity is the VM and whose parent is the first (recorded by ManageIQ, 2015: ManageIQ/integration_tests). The latter otherwise
-// behaves as PowerOn. [doc] TaskInfo.parentTaskKey: "Tasks can be created by another task. This shows key of the parent task."
+// VM, whose entity is the VM and whose parent is the first (recorded by ManageIQ, 2015: ManageIQ/integration_tests). A VM's task otherwise
+// behaves like PowerOn. [doc] TaskInfo.parentTaskKey: "Tasks can be created by another task. This shows key of the parent task."
 const (
 	PowerOnMulti Kind = "Datacenter.powerOnVm"
 	PowerOnByDRS Kind = "Datacenter.ExecuteVmPowerOnLRO"
@@ -20,7 +20,7 @@ const (
 
 // DRS is how a cluster places VMs. The zero value is fully automated.
 type DRS struct {
-	// Off disables DRS: a clone that names no host goes to the first one.
+	// Off disables DRS: a clone that names no host is placed on the first one.
 	Off bool
 	// Unlicensed enables DRS without a license for it.
 	Unlicensed bool
@@ -145,7 +145,7 @@ func (v *inventory) toHost(ctx *simulator.Context, vm *simulator.VirtualMachine,
 	return true
 }
 
-// placeAlone places a VM for PowerOnVM_Task.
+// placeAlone places a single VM, for PowerOnVM_Task.
 //
 // [doc] PowerOnVM_Task: "If the cluster is a DRS cluster, DRS will be invoked if the virtual machine can be automatically placed by
 // DRS (see DrsBehavior)"; partiallyAutomated: "VirtualCenter automatically places virtual machines at power on".
@@ -205,7 +205,7 @@ func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOn
 	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{Returnval: own}}
 }
 
-// attempt begins a VM's own task, below the call's, or records why it does not. The caller holds the world lock.
+// attempt begins a VM's own task, as a child of the call's, or records in res why it does not. The caller holds the world lock.
 func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachine, parent types.ManagedObjectReference, res *types.ClusterPowerOnVmResult) {
 	level, drs := d.v.levelOf(vm)
 	kind, fault := PowerOn, types.BaseMethodFault(nil)

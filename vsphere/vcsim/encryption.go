@@ -13,7 +13,7 @@ func encrypted(vm *simulator.VirtualMachine) bool {
 	return vm.Config.KeyId != nil || tpmOf(vm.Config.Hardware.Device) != nil
 }
 
-// encrypts reports whether a policy that a VM or disk is to have encrypts it.
+// encrypts reports whether one of the policies that a change assigns to a VM or disk encrypts.
 func (s *storagePolicies) encrypts(profile []types.BaseVirtualMachineProfileSpec) bool {
 	return slices.ContainsFunc(profile, func(p types.BaseVirtualMachineProfileSpec) bool {
 		defined, is := p.(*types.VirtualMachineDefinedProfileSpec)
@@ -21,7 +21,7 @@ func (s *storagePolicies) encrypts(profile []types.BaseVirtualMachineProfileSpec
 	})
 }
 
-// encryptsAsItClones rejects a clone that is to get a policy that encrypts (kubernetes-sigs/cluster-api-provider-vsphere#1146: "Changing or
+// encryptsAsItClones rejects a clone whose spec has a policy that encrypts (kubernetes-sigs/cluster-api-provider-vsphere#1146: "Changing or
 // applying VM Storage Policies with Data Service capabilities during clone operations is disallowed"). The fault's property:
 // terraform-provider-vsphere#2241.
 func (v *inventory) encryptsAsItClones(spec *types.VirtualMachineCloneSpec) types.BaseMethodFault {
@@ -41,7 +41,7 @@ func (v *inventory) encryptsAsItClones(spec *types.VirtualMachineCloneSpec) type
 	return nil
 }
 
-// takesEncryption returns the fault if a VM cannot be encrypted as a change of it says, or nil.
+// takesEncryption returns the fault if a change would encrypt a VM that cannot be encrypted, or nil.
 //
 // [doc] vSphere Security, Virtual Machine Encryption Interoperability: "For most virtual machine encryption operations, the virtual machine must
 // be powered off", "You cannot encrypt a virtual machine that has existing snapshots"; Virtual Disk Encryption: "you cannot encrypt a disk if
@@ -74,7 +74,7 @@ func (v *inventory) takesEncryption(vm *simulator.VirtualMachine, spec *types.Vi
 	return nil
 }
 
-// encryptDisk gives a disk that a change adds or edits a key if the change's policy encrypts. The simulator does so for a new one.
+// encryptDisk gives a disk that a change adds or edits a key if the change's policy encrypts. The simulator does this only for new disks.
 func (v *inventory) encryptDisk(change *types.VirtualDeviceConfigSpec) {
 	disk, is := change.Device.(*types.VirtualDisk)
 	if !is || !v.profiles.encrypts(change.Profile) {

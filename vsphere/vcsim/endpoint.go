@@ -15,11 +15,11 @@ import (
 
 // exchange is one HTTP request or direct call. The simulator does not show it to the object that answers.
 type exchange struct {
-	gone     <-chan struct{}       // closed when the client has gone
+	gone     <-chan struct{}       // closed when the client has disconnected
 	fault    types.BaseMethodFault // the answer, if not nil
 	ends     bool                  // ends its session before it is answered
 	ended    bool                  // the session existed
-	unlocked bool                  // the call waits and does not hold the world lock any more
+	unlocked bool                  // the call waits, and no longer holds the world lock
 }
 
 // beginCall begins a call, which holds the world lock; false if this vCenter is closed.
@@ -37,8 +37,8 @@ func (v *VCenter) beginCall(ctx context.Context, e *exchange) (end func(), ok bo
 	}, true
 }
 
-// outliving makes a registry's hook that finds a call's session also replace the context of the request, which tasks and the timer of idle
-// sessions outlive.
+// outliving extends a registry's hook that finds a call's session. It also replaces the context of the request, because tasks and the timer of
+// idle sessions must continue after the request.
 func (v *VCenter) outliving(cookie func(*simulator.Context) string) func(*simulator.Context) string {
 	return func(ctx *simulator.Context) string {
 		found := cookie(ctx)
@@ -55,14 +55,14 @@ func (v *VCenter) servePBM(r *simulator.Registry) {
 
 // dispatchPBM is the registry's hook before each call.
 func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	if fault := v.strike(ctx, m); fault != nil || isAdmin(ctx.Session) {
+	if fault := v.breakCall(ctx, m); fault != nil || isAdmin(ctx.Session) {
 		return nil, fault
 	}
 	return nil, v.rights.Admit(ctx, m)
 }
 
-// strike breaks a call as its exchange says, before it has an effect.
-func (v *VCenter) strike(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
+// breakCall ends the session or returns the fault that an exchange asks for, before the call has an effect.
+func (v *VCenter) breakCall(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
 	e := v.current
 	if e.fault != nil || !e.ends || ctx.Session == nil {
 		return e.fault
@@ -81,7 +81,7 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 			v.world.Unlock()
 		}(v.current)
 	}
-	if fault := v.strike(ctx, m); fault != nil {
+	if fault := v.breakCall(ctx, m); fault != nil {
 		return nil, fault
 	}
 	return v.choose(ctx, m)
@@ -148,7 +148,8 @@ func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Re
 	return v.inventory.wrap(m, obj, c), nil
 }
 
-// markChanged marks what a call changes that the simulator does not announce. The world lock is held until it has changed.
+// markChanged marks the objects that a call changes without an announcement of the simulator. The caller holds the world lock until the call has
+// changed them.
 func (v *VCenter) markChanged(m *simulator.Method, obj mo.Reference) {
 	switch obj.(type) {
 	case *simulator.VirtualMachine, *simulator.Folder:

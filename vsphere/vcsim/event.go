@@ -58,8 +58,8 @@ func (b *eventState) visible(raw types.BaseEvent, raised int32) types.BaseEvent 
 	return event
 }
 
-// stored returns the time of an event as vCenter's database has it: in milliseconds, and often one microsecond short (recorded by VMware's event
-// broker appliance; here, of every other event).
+// stored returns the time of an event as vCenter's database stores it: in milliseconds, and often one microsecond short (recorded by VMware's
+// event broker appliance). Here, every other event is one microsecond short.
 func stored(at time.Time, key int32) time.Time {
 	at = at.Truncate(time.Millisecond)
 	if key%2 != 0 {
@@ -68,8 +68,8 @@ func stored(at time.Time, key int32) time.Time {
 	return at
 }
 
-// asHost makes a context's events those of a host, until end is called: they name "User", which is no account (recorded by ManageIQ). The
-// simulator's locks are the context's, so it is changed, not copied.
+// asHost makes a context's events a host's, until end is called: they name "User", which is not an account (recorded by ManageIQ). The context is
+// changed and not copied, because the simulator's locks belong to it.
 func asHost(ctx *simulator.Context) (end func()) {
 	caller, host := ctx.Session, *ctx.Session
 	host.UserName = "User"
@@ -134,7 +134,7 @@ func (v *inventory) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, d
 	}
 }
 
-// post posts an event in the name of the context's user.
+// post posts an event with the context's user.
 func (v *inventory) post(ctx *simulator.Context, event types.BaseEvent) {
 	m := v.objects.EventManager()
 	m.PostEvent(ctx, &types.PostEvent{This: m.Self, EventToPost: event})
@@ -146,7 +146,7 @@ type eventManager struct {
 	v *inventory
 }
 
-// matching supports chains and omits what a restore discarded.
+// matching returns the events that match a filter, also by chain, without those that a restore discarded.
 func (m *eventManager) matching(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
 	raw, fault := m.v.rawEvents(ctx, filter)
 	return slices.DeleteFunc(m.v.visibleEvents(raw), func(e types.BaseEvent) bool {
@@ -168,7 +168,7 @@ func (m *eventManager) QueryEvents(ctx *simulator.Context, req *types.QueryEvent
 		kind reflect.Type
 		user string
 	}
-	slices.Reverse(events) // those that come first are kept
+	slices.Reverse(events) // of a burst, the first events are kept
 	seen := map[alike]int{}
 	events = slices.DeleteFunc(events, func(e types.BaseEvent) bool {
 		k := alike{reflect.TypeOf(e), e.GetEvent().UserName}
@@ -179,14 +179,14 @@ func (m *eventManager) QueryEvents(ctx *simulator.Context, req *types.QueryEvent
 	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: events[:min(len(events), maxEvents)]}}
 }
 
-// eventCollector is what a session collects, from the oldest event on. It has no events that come later.
+// eventCollector has the events that matched when a session created it, the oldest first.
 type eventCollector struct {
 	mo.EventHistoryCollector
 	v      *inventory
 	events []types.BaseEvent
 }
 
-// CreateCollectorForEvents makes a collector of the session.
+// CreateCollectorForEvents creates a collector, which belongs to the session.
 func (m *eventManager) CreateCollectorForEvents(ctx *simulator.Context, req *types.CreateCollectorForEvents) soap.HasFault {
 	events, fault := m.matching(ctx, req.Filter)
 	if fault != nil {
@@ -205,7 +205,7 @@ func (c *eventCollector) ReadNextEvents(_ *simulator.Context, req *types.ReadNex
 	return &methods.ReadNextEventsBody{Res: &types.ReadNextEventsResponse{Returnval: page}}
 }
 
-// DestroyCollector ends it.
+// DestroyCollector removes the collector.
 func (c *eventCollector) DestroyCollector(ctx *simulator.Context, req *types.DestroyCollector) soap.HasFault {
 	ctx.Session.Remove(ctx, req.This)
 	return &methods.DestroyCollectorBody{Res: new(types.DestroyCollectorResponse)}

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// vmware/rbvmomi#169.
+// Source: vmware/rbvmomi#169.
 func TestTheNameOfAFirstClassDiskIsEscaped(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		ds, err := v.Find("/DC0/datastore/LocalDS_0")
@@ -70,7 +70,7 @@ func TestEventsComeInPages(t *testing.T) {
 	})
 }
 
-// As vCenter stores them: in milliseconds, and often one microsecond short; a host names "User" where it knows no account.
+// vCenter stores times in milliseconds, often one microsecond short. Events of a host without an account name "User".
 func TestEventsHaveTheTimesAndUsersThatAVCenterStores(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		time.Sleep(1234567 * time.Nanosecond)

@@ -38,24 +38,25 @@ type fcd struct {
 	provisioned string
 	metadata    map[string]string
 	policies    []string
-	moving      time.Time // vCenter does not find it before
+	moving      time.Time // until then, vCenter does not find the disk
 	written     []Write
 	DiskState
 }
 
-// DiskState is what can happen to a first-class disk.
+// DiskState is the part of a first-class disk's state that a test can change.
 type DiskState struct {
 	// Keep is the control flag keepAfterDeleteVm.
 	Keep bool
-	// Snapshots counts those of the disk itself, as backup software takes them.
+	// Snapshots is the number of snapshots of the disk itself, such as those of backup software.
 	Snapshots int
-	// Tracked: changed block tracking is on. A VM without it cannot attach the disk.
+	// Tracked reports whether changed block tracking is on. A VM without it cannot attach the disk.
 	Tracked bool
-	// Held: vCenter takes it for in use by a VM that is gone.
+	// Held reports whether vCenter treats the disk as in use by a VM that is gone.
 	Held bool
-	// Lost: somebody deleted its files behind vCenter's back. vCenter lists the id as before, and VMs that have it keep their devices.
+	// Lost reports whether the disk's files were deleted without vCenter. vCenter still lists the id, and VMs that have the disk keep their
+	// devices.
 	Lost bool
-	// Broken is the answer to each read of it, as for one whose descriptor is damaged.
+	// Broken is the fault of each read of the disk, as for a disk whose descriptor is damaged.
 	Broken types.BaseMethodFault
 }
 
@@ -64,7 +65,7 @@ func newFCDs(w *world) *fcds {
 	return &fcds{world: w, disks: map[string]*fcd{}, unreachable: map[types.ManagedObjectReference]bool{}, full: map[types.ManagedObjectReference]bool{}}
 }
 
-// found returns the disk that vCenter finds under an id, on a datastore; nil if it finds none.
+// found returns the disk with an id that vCenter finds on a datastore; nil if it finds none.
 func (d *fcds) found(id types.ID, datastore types.ManagedObjectReference) *fcd {
 	one := d.disks[id.Id]
 	if one == nil || one.Lost || one.datastore != datastore || time.Now().Before(one.moving) {
@@ -73,7 +74,7 @@ func (d *fcds) found(id types.ID, datastore types.ManagedObjectReference) *fcd {
 	return one
 }
 
-// object returns a disk as vCenter shows it: its name is escaped (vmware/rbvmomi#169).
+// object returns a disk as vCenter returns it, with its name escaped (vmware/rbvmomi#169).
 func (d *fcds) object(one *fcd) types.VStorageObject {
 	keep, tracked := one.Keep, one.Tracked
 	var metadata []types.KeyValue
@@ -99,7 +100,7 @@ func (d *fcds) object(one *fcd) types.VStorageObject {
 	}}
 }
 
-// fcdUse is a VM that has a disk, by its device.
+// fcdUse is a VM that has a disk, and the disk's device.
 type fcdUse struct {
 	vm     *simulator.VirtualMachine
 	device *types.VirtualDisk
@@ -160,7 +161,7 @@ type fcdManager struct {
 	d *fcds
 }
 
-// begin starts a task on a datastore; name is for FailTask.
+// begin starts a task on a datastore. name is the name that FailTask matches.
 func (m *fcdManager) begin(kind Kind, datastore types.ManagedObjectReference, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
 	return m.d.vms.begin(m.call, work{kind: kind, entity: m.d.world.Objects.Get(datastore).(mo.Entity), name: name, do: do})
 }
@@ -216,7 +217,7 @@ func (d *fcds) create(spec types.VslmCreateSpec, at types.ManagedObjectReference
 	return one, nil
 }
 
-// place puts a disk where vCenter puts a new one on its datastore.
+// place sets the file of a disk to the path that vCenter gives a new disk on its datastore.
 func (d *fcds) place(one *fcd) {
 	one.file = (&object.DatastorePath{Datastore: d.datastore(one).Name, Path: "fcd/" + one.id + ".vmdk"}).String()
 }
@@ -245,7 +246,7 @@ func (d *fcds) usable(datastore types.ManagedObjectReference) types.BaseMethodFa
 	return nil
 }
 
-// ListVStorageObject lists a new disk late, and keeps the ids of those whose files somebody deleted (govmomi#3659).
+// ListVStorageObject lists a new disk late, and still lists disks whose files were deleted (govmomi#3659).
 func (m *fcdManager) ListVStorageObject(req *types.ListVStorageObject) soap.HasFault {
 	body := new(methods.ListVStorageObjectBody)
 	if fault := m.d.usable(req.Datastore); fault != nil {
@@ -262,7 +263,7 @@ func (m *fcdManager) ListVStorageObject(req *types.ListVStorageObject) soap.HasF
 	return body
 }
 
-// RetrieveVStorageObject finds a disk only on the datastore that it is on.
+// RetrieveVStorageObject finds a disk only on the disk's datastore.
 //
 // [doc] NotFound "If the specified virtual storage object cannot be found".
 func (m *fcdManager) RetrieveVStorageObject(_ *simulator.Context, req *types.RetrieveVStorageObject) soap.HasFault {
@@ -304,7 +305,7 @@ func (m *fcdManager) RetrieveVStorageObjectAssociations(req *types.RetrieveVStor
 	return body
 }
 
-// VCenterUpdateVStorageObjectMetadataExTask sets keys, and leaves the others.
+// VCenterUpdateVStorageObjectMetadataExTask sets keys, and does not change the others.
 func (m *fcdManager) VCenterUpdateVStorageObjectMetadataExTask(_ *simulator.Context, req *types.VCenterUpdateVStorageObjectMetadataEx_Task) soap.HasFault {
 	ref := m.begin(UpdateDiskMetadata, req.Datastore, m.nameOf(req.Id), func(*simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		one := m.d.found(req.Id, req.Datastore)
@@ -337,7 +338,7 @@ func (m *fcdManager) DeleteVStorageObjectTask(_ *simulator.Context, req *types.D
 	return &methods.DeleteVStorageObject_TaskBody{Res: &types.DeleteVStorageObject_TaskResponse{Returnval: ref}}
 }
 
-// ExtendDiskTask refuses a disk with snapshots, its own (vsphere-csi-driver#2311) or its VM's, and a size that it has.
+// ExtendDiskTask refuses a disk with snapshots, its own (vsphere-csi-driver#2311) or its VM's, and the size that the disk has already.
 func (m *fcdManager) ExtendDiskTask(_ *simulator.Context, req *types.ExtendDisk_Task) soap.HasFault {
 	ref := m.begin(ExtendDisk, req.Datastore, m.nameOf(req.Id), func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		one := m.d.found(req.Id, req.Datastore)
@@ -404,7 +405,7 @@ func (d *fcds) CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVir
 		case types.VirtualDeviceConfigSpecOperationRemove:
 			if one := d.disks[idOf(device)]; one != nil && spec.FileOperation == "" {
 				ds := d.datastore(one)
-				ds.Summary.FreeSpace += device.CapacityInBytes // the simulator took it at the attach
+				ds.Summary.FreeSpace += device.CapacityInBytes // the simulator subtracted it when the disk was attached
 			}
 		}
 		if fault != nil {
@@ -419,7 +420,7 @@ func (d *fcds) CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVir
 // [doc] VirtualMachine.AttachDisk_Task: InvalidState, "if the operation cannot be performed due to the current state of the virtual
 // machine. For example, because the virtual machine's configuration is not available"; FileFault; InvalidDatastore; MissingController.
 // kubernetes-sigs/vsphere-csi-driver saw InvalidState for changed block tracking on the disk and off for the VM (#1416), and for a disk
-// whose VM was deleted (#221); ResourceInUse for one that another VM has (#1175). vCenter knows nothing of VMs outside its inventory.
+// whose VM was deleted (#221), and ResourceInUse for a disk of another VM (#1175). vCenter doesn't know VMs outside its inventory.
 func (d *fcds) attach(vm *simulator.VirtualMachine, device *types.VirtualDisk, index int32, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
 	b, is := device.Backing.(*flat)
 	if !is {
@@ -452,14 +453,14 @@ func (d *fcds) attach(vm *simulator.VirtualMachine, device *types.VirtualDisk, i
 	makeFiles(ds.Summary.Url, at.Path) // a VM that was destroyed took all files in its folder with it, also those that Storage vMotion had moved there
 	device.VDiskId = &types.ID{Id: one.id}
 	device.CapacityInKB, device.CapacityInBytes = one.capacityMB<<10, one.capacityMB<<20
-	b.Uuid = one.id // the guest sees the same disk in each VM
+	b.Uuid = one.id // so that guests see the same uuid in each VM
 	return nil
 }
 
-// scsiID is the unit of a SCSI controller itself.
+// scsiID is the unit that a SCSI controller itself uses.
 const scsiID = 7
 
-// takes reports why a VM's controller does not take a device.
+// takes returns the fault if a VM's controller can't have a device, or nil.
 //
 // [doc] MissingController: "a device is being added to a controller that does not exist"; InvalidDeviceSpec.
 func takes(vm *simulator.VirtualMachine, device *types.VirtualDisk, index int32, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
@@ -482,8 +483,8 @@ func takes(vm *simulator.VirtualMachine, device *types.VirtualDisk, index int32,
 	return nil
 }
 
-// CheckPowerOn returns the fault of a power-on if another VM has one of the disks open, or if one is not there. ESXi opens the disks of a VM
-// exclusively, and fails like this (vmware/vic#5713, and the messages of many others).
+// CheckPowerOn returns the fault of a power-on if another VM has one of the disks open, or if a disk's files are missing. ESXi opens the disks of
+// a VM exclusively, and returns this fault (vmware/vic#5713, and many other reports).
 func (d *fcds) CheckPowerOn(vm *simulator.VirtualMachine) types.BaseMethodFault {
 	for _, one := range d.in(vm.Config.Hardware.Device) {
 		if one.Lost {
@@ -503,15 +504,15 @@ func (d *fcds) CheckPowerOn(vm *simulator.VirtualMachine) types.BaseMethodFault 
 	return nil
 }
 
-// PoweredOn records that the guest of a VM that was powered on wrote to its disks.
+// PoweredOn records that the guest of a VM, which was powered on, wrote to the VM's disks.
 func (d *fcds) PoweredOn(vm *simulator.VirtualMachine) {
 	for _, one := range d.in(vm.Config.Hardware.Device) {
 		one.written = append(one.written, Write{VM: vm.Name, InstanceUUID: vm.Config.InstanceUuid, At: time.Now()})
 	}
 }
 
-// Destroying returns the fault of a VM's destruction if one of its disks is not there, and what is to happen to its disks when it
-// has been destroyed: those without keepAfterDeleteVm go. (The simulator deletes the files of all.)
+// Destroying returns the fault of a VM's destruction if the files of one of its disks are missing. The caller must call destroyed when the VM has
+// been destroyed: it deletes the disks without keepAfterDeleteVm. (The simulator deletes the files of all disks.)
 func (d *fcds) Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault types.BaseMethodFault) {
 	has := d.in(vm.Config.Hardware.Device)
 	for _, one := range has {
@@ -528,7 +529,7 @@ func (d *fcds) Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault
 	}, nil
 }
 
-// Relocated updates where the disks of a VM are, after Storage vMotion has moved them.
+// Relocated updates the datastores and files of a VM's disks after Storage vMotion has moved them.
 func (d *fcds) Relocated(vm *simulator.VirtualMachine) {
 	for device, one := range d.in(vm.Config.Hardware.Device) {
 		if b := baseOf(device); b != nil && b.Datastore != nil {
@@ -537,7 +538,7 @@ func (d *fcds) Relocated(vm *simulator.VirtualMachine) {
 	}
 }
 
-// Everywhere lists all VMs, those outside the inventory included. The caller holds the world lock.
+// Everywhere lists all VMs, including those outside the inventory. The caller holds the world lock.
 func (v *inventory) Everywhere() (all []*simulator.VirtualMachine) {
 	for _, e := range v.objects.All("VirtualMachine") {
 		all = append(all, e.(*simulator.VirtualMachine))

@@ -17,12 +17,12 @@ type FirstClassDisk struct {
 	Datastore  string // the inventory path
 	File       string
 	CapacityMB int64
-	Keep       bool // when the VM is destroyed
+	Keep       bool // whether the disk is kept when its VM is destroyed
 	Metadata   map[string]string
 	Policies   []string // the ids of the storage policies requested for it
 	VMs        []string // the paths of the VMs that have it; the names of those outside the inventory
 	UUIDs      []string // their instanceUuids
-	Written    []Write  // by guests, the oldest first
+	Written    []Write  // what guests wrote, the oldest first
 }
 
 // Write is what a guest wrote to a disk in one period of power.
@@ -66,8 +66,8 @@ func (d *fcds) change(what, id string, do func(*fcd)) error {
 	return nil
 }
 
-// MoveFirstClassDisk moves a disk to the datastore at a path, attached or not, as Storage DRS does. vCenter does not find it for a while
-// from now on.
+// MoveFirstClassDisk moves a disk to the datastore at a path, attached or not, as Storage DRS does. vCenter does not find the disk for the time
+// missing.
 func (d *fcds) MoveFirstClassDisk(id, datastorePath string, missing time.Duration) error {
 	to, err := d.vms.Find(datastorePath)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *fcds) EditFirstClassDisk(id string, change func(*DiskState)) error {
 	return d.change("edit", id, func(one *fcd) { change(&one.DiskState) })
 }
 
-// BackUp turns changed block tracking on for a VM and for its first-class disks, as backup software does, and leaves it so.
+// BackUp turns changed block tracking on for a VM and for its first-class disks, as backup software does, and does not turn it off.
 func (d *fcds) BackUp(where string) error {
 	return d.vms.changeVM("back up", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		d.vms.Amend(ctx, vm, types.PropertyChange{Name: "config.changeTrackingEnabled", Val: true})
@@ -105,12 +105,12 @@ func (d *fcds) BackUp(where string) error {
 	})
 }
 
-// FillDatastore makes the datastore at a path too full for a new first-class disk or a larger one, or gives it room again.
+// FillDatastore makes the datastore at a path too full to create or extend a first-class disk, or ends that.
 func (d *fcds) FillDatastore(path string, full bool) error {
 	return d.setAt(path, d.full, full)
 }
 
-// CutDatastore keeps vCenter from the first-class disks on the datastore at a path, or ends that.
+// CutDatastore makes vCenter unable to access the first-class disks on the datastore at a path, or ends that.
 func (d *fcds) CutDatastore(path string, cut bool) error {
 	return d.setAt(path, d.unreachable, cut)
 }

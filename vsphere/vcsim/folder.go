@@ -118,7 +118,7 @@ func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFol
 // DestroyTask destroys the contents, VMs and their disks included; the simulator keeps VMs.
 //
 // [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from its parent folder". It fails at a VM
-// that is powered on or has a question; what it destroyed before stays destroyed.
+// that is powered on or has a question, and does not undo what it has destroyed before.
 func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
 	ref := f.work(DestroyFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) types.BaseMethodFault {
@@ -129,7 +129,7 @@ func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.H
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: ref}}
 }
 
-// UnregisterAndDestroyTask destroys folders but only unregisters VMs, so that their disks stay.
+// UnregisterAndDestroyTask destroys folders but only unregisters VMs, whose disks it keeps.
 //
 // [doc] Folder.UnregisterAndDestroy_Task: "Recursively unregisters child virtual machines and vApps
 // and destroys all child folders"; InvalidState if a VM is not powered off.
@@ -149,7 +149,7 @@ func (f *folder) UnregisterAndDestroyTask(_ *simulator.Context, _ *types.Unregis
 // removeFolder calls remove for the VMs inside, then removes the folders from the leaves up.
 func (v *inventory) removeFolder(ctx *simulator.Context, f *simulator.Folder, remove func(*simulator.VirtualMachine) types.BaseMethodFault) types.BaseMethodFault {
 	if f.Parent == nil || f.Parent.Type != "Folder" {
-		return new(types.NotSupported) // the root folder or a datacenter's
+		return new(types.NotSupported) // it is the root folder, or a folder of a datacenter
 	}
 	parent := v.objects.Get(*f.Parent).(*simulator.Folder)
 	for _, ref := range slices.Clone(f.ChildEntity) {
@@ -173,7 +173,7 @@ func (v *inventory) removeFolder(ctx *simulator.Context, f *simulator.Folder, re
 	return nil
 }
 
-// place is a name in a folder. In vCenter only one VM or folder can have it, regardless of case (undocumented; see
+// place is a name in a folder. In vCenter, only one VM or folder can have the name, regardless of case (undocumented; see
 // https://github.com/vmware/terraform-provider-vsphere/issues/567).
 type place struct {
 	folder types.ManagedObjectReference
@@ -183,8 +183,9 @@ type place struct {
 // key is equal for names that conflict.
 func (p place) key() place { return place{p.folder, strings.ToLower(p.name)} }
 
-// reserve reserves a name for a VM in creation, until release. If another one has reserved it, the fault is DuplicateName with a reference
-// that cannot be read, as in a real vCenter. (There the other VM gets this reference in the end; here it gets another.)
+// reserve reserves a name for a VM in creation, until release. If the name is reserved for another VM, the fault is DuplicateName with a
+// reference that cannot be read, as in a real vCenter. (In a real vCenter, the other VM has this reference when it is created; here it has
+// another.)
 func (v *inventory) reserve(p place) (release func(), fault types.BaseMethodFault) {
 	if holder, ok := v.reserved[p.key()]; ok {
 		return nil, &types.DuplicateName{Name: p.name, Object: holder}

@@ -20,14 +20,14 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Guest configures what starts in a VM that is powered on, resumed or reset. The zero value has no VMware Tools and reports no address.
+// Guest configures the guest that starts in a VM that is powered on, resumed or reset. The zero value has no VMware Tools and reports no address.
 type Guest struct {
 	// Tools reports whether VMware Tools are installed.
 	Tools bool
 	// Boot is the time until Tools run.
 	Boot time.Duration
 	// IP is the time from then until they report addresses: those of the customization or of cloud-init's metadata (guestinfo.metadata),
-	// otherwise one on the first adapter that uses DHCP, unique per VM, from 10.128.0.0/9. An address set by SetIP stays.
+	// otherwise one on the first adapter that uses DHCP, unique per VM, from 10.128.0.0/9. They don't replace an address that SetIP has set.
 	IP time.Duration
 }
 
@@ -44,8 +44,8 @@ const (
 // guestState is the state of a guest from a power-on or reset to the next change. The world lock guards it.
 type guestState struct {
 	health Health
-	end    context.CancelFunc // cancels what is still starting
-	// silent are the addresses that the guest has and does not report, as its Tools were stopped.
+	end    context.CancelFunc // cancels the start of Tools and of addresses
+	// silent are the addresses that the guest has and does not report, because its Tools were stopped.
 	silent []string
 }
 
@@ -68,7 +68,7 @@ func (v *inventory) hasAddress(vm *simulator.VirtualMachine, address string) boo
 	return slices.ContainsFunc(vm.Guest.Net, func(nic types.GuestNicInfo) bool { return ofAdapter(nic) && slices.Contains(nic.IpAddress, address) })
 }
 
-// halt stops the guest: VMware Tools stop, and their reports go. The caller holds the world lock.
+// halt stops the guest and its VMware Tools, and clears their reports. The caller holds the world lock.
 func (v *inventory) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	if s, ok := v.guestStates[vm.Self]; ok {
 		s.end()
@@ -95,7 +95,7 @@ func (v *inventory) reboot(ctx *simulator.Context, vm *simulator.VirtualMachine)
 	v.boot(ctx, vm)
 }
 
-// startTools starts VMware Tools as Config.Guest says.
+// startTools starts VMware Tools as configured in Config.Guest.
 func (v *inventory) startTools(ctx *simulator.Context, vm *simulator.VirtualMachine, s *guestState) {
 	v.schedule(ctx, s, v.guest.Boot, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
@@ -107,7 +107,7 @@ func (v *inventory) startTools(ctx *simulator.Context, vm *simulator.VirtualMach
 	})
 }
 
-// scheduleAddress makes the guest report an address, if it has none by then.
+// scheduleAddress makes the guest report its addresses after the configured time, unless it then has one.
 func (v *inventory) scheduleAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, s *guestState) {
 	v.schedule(ctx, s, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
@@ -119,8 +119,8 @@ func (v *inventory) scheduleAddress(ctx *simulator.Context, vm *simulator.Virtua
 	})
 }
 
-// schedule runs do after a time, or at once if that is 0, in place of what was scheduled before. do runs with the world lock held, as does
-// schedule.
+// schedule runs do after a time, or at once if that is 0. It cancels what was scheduled before. do runs with the world lock held. The caller of
+// schedule holds it, too.
 func (v *inventory) schedule(ctx *simulator.Context, s *guestState, after time.Duration, do func(*simulator.Context)) {
 	s.end()
 	if !v.guest.Tools {
@@ -243,7 +243,7 @@ func addressOf(ref types.ManagedObjectReference) string {
 const dockerAddress = "172.17.0.1"
 
 // StartDocker makes a guest with running Tools report docker0, an interface that belongs to no adapter, with its address as the guest's
-// primary one, as Tools may (vmware/open-vm-tools#93, #100). The report stays until Tools stop.
+// primary one, as Tools may (vmware/open-vm-tools#93, #100), until Tools stop.
 func (v *inventory) StartDocker(where string) error {
 	return v.changeVM("start Docker in", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustHaveTools(vm); fault != nil {
@@ -258,7 +258,7 @@ func (v *inventory) StartDocker(where string) error {
 	})
 }
 
-// AddIP makes a guest with running Tools report more addresses on its last adapter. The primary address stays.
+// AddIP makes a guest with running Tools report more addresses on its last adapter. It does not change the primary address.
 func (v *inventory) AddIP(where string, ips ...string) error {
 	return v.changeVM("add an address to", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustHaveTools(vm); fault != nil {
@@ -299,19 +299,19 @@ func hasAddress(g *types.GuestInfo) bool {
 		g.IpAddress != "" && g.IpAddress != dockerAddress
 }
 
-// services are those of all guests.
+// services are the network services of all guests.
 type services struct {
 	up func(address string) (vm string, up bool)
 
 	mu   sync.Mutex
-	down []string // VMs
+	down []string // the moRefs of VMs whose service is stopped
 	cut  bool
 }
 
-// newServices returns the services of guests: up names the VM whose running guest reports an address.
+// newServices returns the services of guests. up returns the VM whose running guest has an address.
 func newServices(up func(address string) (vm string, up bool)) *services { return &services{up: up} }
 
-// StopService makes the service of a VM, by its moRef, refuse connections, until on.
+// StopService makes the service of a VM, by its moRef, refuse connections, or ends that.
 func (s *services) StopService(vm string, stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +321,7 @@ func (s *services) StopService(vm string, stop bool) {
 	}
 }
 
-// CutGuests cuts the path to all guests, until off: connections get no answer.
+// CutGuests cuts the network to all guests, so that connections get no answer, or ends that.
 func (s *services) CutGuests(cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,7 +339,7 @@ func (s *services) DialGuest(ctx context.Context, network, address string) (net.
 	cut, stopped := s.cut, slices.Contains(s.down, vm)
 	s.mu.Unlock()
 	switch {
-	case cut || !up: // nobody has the address
+	case cut || !up: // no guest has the address
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case stopped:
@@ -359,7 +359,7 @@ func serveGuest(c net.Conn) {
 	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 }
 
-// runsAt names the VM whose running guest has an address.
+// runsAt returns the VM whose running guest has an address.
 func (v *VCenter) runsAt(address string) (vm string, runs bool) {
 	v.world.Lock()
 	defer v.world.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// inheritHardware gives a clone what the simulator does not copy from its source.
+// inheritHardware gives a clone those properties of its source that the simulator does not copy.
 func inheritHardware(vm *simulator.VirtualMachine, source *types.VirtualMachineConfigInfo) {
 	vm.Config.VAppConfig = source.VAppConfig
 	vm.Config.Hardware.AutoCoresPerSocket = source.Hardware.AutoCoresPerSocket
@@ -17,7 +17,7 @@ func inheritHardware(vm *simulator.VirtualMachine, source *types.VirtualMachineC
 	vm.Config.MemoryReservationLockedToMax = source.MemoryReservationLockedToMax
 }
 
-// keepUnset adds to a change of the configuration what it leaves as it is, which the simulator would drop.
+// keepUnset adds the present values of properties that a change leaves unset, because the simulator would drop them.
 //
 // [doc] ConfigSpec: "Any property that is left unset is not changed"; .memoryReservationLockedToMax: "memory resource reservation for this
 // virtual machine will always be equal to the virtual machine's memory size".
@@ -34,7 +34,7 @@ func keepUnset(c *types.VirtualMachineConfigInfo, spec *types.VirtualMachineConf
 	}
 }
 
-// bootOptions returns a copy of have with what change sets; nil if change is.
+// bootOptions returns a copy of have with the fields that change sets; nil if change is nil.
 func bootOptions(have, change *types.VirtualMachineBootOptions) *types.VirtualMachineBootOptions {
 	if change == nil || have == nil {
 		return change
@@ -66,7 +66,7 @@ func (v *inventory) AddKeyProvider() {
 		ManagementType: string(types.KmipClusterInfoKmsManagementTypeNativeProvider)}}
 }
 
-// RemoveKeyProviders leaves this vCenter without any, so that nothing more can be encrypted.
+// RemoveKeyProviders removes all key providers, so that vCenter can't encrypt anything more.
 func (v *inventory) RemoveKeyProviders() {
 	v.world.Lock()
 	defer v.world.Unlock()
@@ -111,7 +111,7 @@ func versionOf(vm *simulator.VirtualMachine) (version int) {
 	return version
 }
 
-// allocation returns a copy of have with what change sets; nil if change is.
+// allocation returns a copy of have with the fields that change sets; nil if change is nil.
 func allocation(have, change *types.ResourceAllocationInfo) *types.ResourceAllocationInfo {
 	if change == nil || have == nil {
 		return change

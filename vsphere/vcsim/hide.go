@@ -9,7 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Hide withdraws all permissions on an object and its contents from all users but Admin. The object keeps its name and its tasks run on,
+// Hide withdraws all permissions on an object and its contents from all users but Admin. The object's name stays in use, and its tasks continue,
 // but traversals and lists omit it, a stream reports that it left, and a call that names it gets NoPermission, not ManagedObjectNotFound.
 func (v *rights) Hide(ref types.ManagedObjectReference) { v.setHidden(ref, true) }
 

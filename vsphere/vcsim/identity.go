@@ -96,8 +96,8 @@ func hostname(spec *types.CustomizationSpec, vmName string) string {
 	return ""
 }
 
-// setCustomizationStatus reports the status of a customization that has not ended yet, in a guest with VMware Tools; success becomes failure
-// as FailCustomizations says. (Without Tools, the simulator reports success at power-on.) The caller holds the world lock.
+// setCustomizationStatus reports the status of a customization that has not ended yet, in a guest with VMware Tools. FailCustomizations can turn
+// success into failure. (Without Tools, the simulator reports success at power-on.) The caller holds the world lock.
 //
 // [doc] GuestInfo.customizationInfo (since 7.0.2): pending until the guest begins, at its first boot with Tools; then running; at the end
 // succeeded or failed, with the guest's error message.
@@ -126,13 +126,13 @@ func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator
 	v.report(ctx, vm, func(g *types.GuestInfo) { g.CustomizationInfo = &info })
 }
 
-// identity is the part of a guest's identity that the metadata sets.
+// identity is a guest's host name and addresses, as its customization or metadata sets them.
 type identity struct {
 	Host     string
-	Adapters []addressing // of those that it knows of; others use DHCP
+	Adapters []addressing // of the adapters in the customization or metadata; others use DHCP
 }
 
-// addressing is how an adapter gets its addresses.
+// addressing has an adapter's static addresses, and whether it uses DHCP.
 type addressing struct {
 	DHCP   bool
 	Static []string
@@ -148,7 +148,7 @@ type ethernet struct {
 }
 
 // readMetadata parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or gzipped, with a mapping for `network`. An
-// adapter without a MAC to match is matched by its position. What cannot be parsed is ignored.
+// adapter without a MAC to match is matched by its position. Metadata that cannot be parsed is ignored.
 func readMetadata(text, encoding string, macs []string) identity {
 	var data struct {
 		LocalHostname string `json:"local-hostname"`

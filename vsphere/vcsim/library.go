@@ -18,30 +18,30 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// libraries are the content libraries of govmomi's simulator, and which VM template an item is, which that does not say
-// (v0.56.0, vapi/simulator/simulator.go:3345). An OVF is a VM, of which deployments are copies: those of the simulator need files, take no
-// time, and know neither license agreements nor what is asked of the networks.
+// libraries are the content libraries of govmomi's simulator, extended by the VM templates of items, which the simulator lacks
+// (v0.56.0, vapi/simulator/simulator.go:3345). An OVF is a VM, and its deployments are copies of the VM: the simulator's own deployments need
+// files, take no time, and know neither license agreements nor networks.
 type libraries struct {
 	world     *world
-	api       *rest.Client         // the admin's
-	templates map[string]*template // by the items' ids
+	api       *rest.Client         // of the admin
+	templates map[string]*template // by the item's id
 }
 
-// template is the VM template that an item is, or the VM that it was exported from.
+// template is the VM template that an item is, or the VM from which an OVF was exported.
 type template struct {
-	item string // its name
+	item string // the item's name
 	ref  types.ManagedObjectReference
 	ovf  *OVF // nil for a VM template
 }
 
-// OVF is what an item that is an OVF says of itself.
+// OVF has the properties of an item that is an OVF.
 type OVF struct {
 	EULAs, Networks []string
 	// Bytes is the size of its disks.
 	Bytes int64
-	// Version is that of its files; 1 if it is 0.
+	// Version is the version of its files; 0 means 1.
 	Version int
-	// Uncached: its library is a subscribed one, and its files have not been downloaded.
+	// Uncached reports whether its library is a subscribed one and its files have not been downloaded.
 	Uncached bool
 }
 
@@ -86,7 +86,7 @@ func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjec
 	})
 }
 
-// EditOVF changes what the OVFs with that name say of themselves.
+// EditOVF changes the properties of the OVFs with that name.
 func (l *libraries) EditOVF(name string, change func(*OVF)) {
 	l.world.Lock()
 	defer l.world.Unlock()
@@ -119,7 +119,7 @@ func (l *libraries) RemoveLibraryItem(name string) error {
 	})
 }
 
-// describe answers which VM template an item is.
+// describe answers a call with the VM template of an item.
 func (l *libraries) describe(w http.ResponseWriter, id string) {
 	if t := l.templates[id]; t != nil && t.ovf == nil {
 		answerJSON(w, vcenter.TemplateInfo{VmTemplate: t.ref.Value})
@@ -128,7 +128,7 @@ func (l *libraries) describe(w http.ResponseWriter, id string) {
 	refuseREST(w, &types.NotFound{})
 }
 
-// The paths of the calls that are about an item that is an OVF, up to its id.
+// The paths of calls about an OVF, up to the item's id.
 const (
 	restItem     = rest.Path + "/com/vmware/content/library/item/id:"
 	restSyncItem = rest.Path + "/com/vmware/content/library/subscribed-item/id:"
@@ -147,7 +147,7 @@ func (a *restAPI) answerOVF(w http.ResponseWriter, r *http.Request, user string)
 		inner := newAnswer()
 		a.inner.ServeHTTP(inner, r)
 		var known struct{ Value library.Item }
-		if json.Unmarshal(inner.Body.Bytes(), &known) != nil || known.Value.ID == "" { // it was removed
+		if json.Unmarshal(inner.Body.Bytes(), &known) != nil || known.Value.ID == "" { // the item was removed
 			inner.writeTo(w)
 			return true
 		}
@@ -167,7 +167,7 @@ func (a *restAPI) answerOVF(w http.ResponseWriter, r *http.Request, user string)
 	return true
 }
 
-// deploy deploys an OVF. Its VM is there from the beginning, while vCenter copies the disks. If the caller hangs up, vCenter removes it.
+// deploy deploys an OVF. Its VM exists from the beginning, while vCenter copies the disks. If the caller hangs up, vCenter removes the VM.
 //
 // [doc] vcenter/ovf/library-item, deploy: the VM is powered off. vcenter/ovfs, deploy: "In part 1: The server creates all inventory objects …
 // In part 2: The server transfers disk contents … If the import process fails or times out, all created inventory objects are removed".

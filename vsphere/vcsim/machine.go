@@ -50,7 +50,7 @@ func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap
 	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
 }
 
-// named gives the VM a name that is free.
+// named renames the VM. The name must be free.
 func (vm *machine) named(ctx *simulator.Context, name string) {
 	was := vm.Name
 	vm.v.Amend(ctx, vm.VirtualMachine,
@@ -60,7 +60,7 @@ func (vm *machine) named(ctx *simulator.Context, name string) {
 	vm.v.post(ctx, &types.VmRenamedEvent{VmEvent: vm.v.vmEvent(vm.VirtualMachine), OldName: was, NewName: name})
 }
 
-// ReconfigVMTask checks what the simulator does not: names, changeVersion, and hot-plug.
+// ReconfigVMTask also checks names, changeVersion and hot-plug, which the simulator does not.
 func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Task) soap.HasFault {
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		spec := req.Spec
@@ -130,8 +130,8 @@ func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigS
 
 // hotPlugMemory returns the limit and the increment of a powered-on VM's memory in MB; zero without memory hot-add.
 //
-// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are ESXi's: 16 times the memory at power-on,
-// but for a Linux guest with up to 3 GiB no more than that.
+// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The limit is ESXi's: 16 times the memory at power-on,
+// but at most 3 GiB for a Linux guest that was powered on with up to 3 GiB.
 func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
 	if !isTrue(c.MemoryHotAddEnabled) {
 		return 0, 0
@@ -155,7 +155,7 @@ func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
 	return memory <= limit && (memory-int64(c.Hardware.MemoryMB))%increment == 0
 }
 
-// coresPerSocket returns 1 if it is not set.
+// coresPerSocket returns a VM's cores per socket, 1 if unset.
 func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
 	if c.Hardware.NumCoresPerSocket == nil {
 		return 1
@@ -252,8 +252,8 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 	return fault
 }
 
-// laterVersion returns a changeVersion, nanoseconds as the simulator's, greater than the VM's current one: with virtual time, two changes
-// can happen at the same moment.
+// laterVersion returns a changeVersion that is greater than the VM's current one. Like the simulator's, it is a time in nanoseconds, but in virtual
+// time two changes can have the same time.
 func laterVersion(vm *simulator.VirtualMachine) string {
 	was, _ := strconv.ParseInt(vm.Config.ChangeVersion, 10, 64)
 	return strconv.FormatInt(max(time.Now().UnixNano(), was+1), 10)
@@ -266,8 +266,8 @@ func (v *inventory) Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		types.PropertyChange{Name: "config.modified", Val: time.Now()}))
 }
 
-// RelocateVMTask has a latency. The simulator's waits for another task with the VM locked, so it must run under the world lock; and it does
-// not move single disks.
+// RelocateVMTask has a latency, and can move single disks, which the simulator does not. The simulator's own work waits for another task with the
+// VM locked, so it must run under the world lock.
 //
 // [doc] VirtualMachineRelocateSpec.disk: "An optional list that allows specifying the datastore location for each virtual disk".
 func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Task) soap.HasFault {

@@ -15,7 +15,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// inventory implements the calls and tasks for which the simulator is not strict enough. The world lock guards what has no lock of its own.
+// inventory implements the calls and tasks for which the simulator is not strict enough. The world lock guards fields without a lock of their own.
 type inventory struct {
 	course // of clients' tasks
 
@@ -36,7 +36,7 @@ type inventory struct {
 	placement placement
 	events    eventState
 
-	// What a VM was created with that is not in its configuration, and the names of those in creation.
+	// Properties with which a VM was created and that its configuration lacks, and the names of VMs in creation.
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]requested
 	contents   map[diskID]string // hidden contentIds
@@ -54,7 +54,7 @@ type inventory struct {
 	captures map[types.ManagedObjectReference]*capture
 }
 
-// newInventory registers for everything that is added to the world from now on.
+// newInventory returns an inventory. It registers for the objects that are added to the world from now on.
 func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inventory {
 	v := &inventory{
 		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
@@ -289,8 +289,8 @@ func (v *inventory) datastorePath(dc *simulator.Datacenter, file string) string 
 	return ""
 }
 
-// at calls do for the object at a path, or the VM with a name, under the world lock. It makes changes for which vCenter has no call, or only
-// a roundabout one.
+// at calls do for the object at a path, or the VM with a name, under the world lock. It is for changes that need several calls of vCenter's API, or
+// for which the API has none.
 func at[T mo.Reference](v *inventory, what, where string, do func(T) types.BaseMethodFault) error {
 	ref, err := v.Find(where)
 	if err != nil {
@@ -330,8 +330,8 @@ func (v *inventory) SetIP(where, ip string) error {
 	})
 }
 
-// SetTools starts or stops VMware Tools in a powered-on VM, whatever Config.Guest says, until the next power change or reset. The guest runs
-// on and keeps its addresses; after a start, Tools report one after Guest.IP.
+// SetTools starts or stops VMware Tools in a powered-on VM until the next power change or reset, regardless of Config.Guest. The guest continues
+// to run and keeps its addresses; after a start, Tools report an address after Guest.IP.
 func (v *inventory) SetTools(where string, running bool) error {
 	return v.changeVM("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOn(vm); fault != nil {
@@ -382,8 +382,8 @@ func (v *inventory) SetHealth(where string, health Health) error {
 	})
 }
 
-// Report makes the first adapter of a guest with running Tools report these addresses, in this order, with what the guest knows of each,
-// and one as the guest's primary address.
+// Report makes the first adapter of a guest with running Tools report these addresses, in this order, with their states, origins and prefixes, and
+// makes primary the guest's primary address.
 func (v *inventory) Report(where, primary string, addresses ...types.NetIpConfigInfoIpAddress) error {
 	return v.changeVM("change the addresses of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustHaveTools(vm); fault != nil {

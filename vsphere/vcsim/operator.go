@@ -86,7 +86,7 @@ func (o *operator) Destroy(where string) error {
 	return o.onVM("destroy", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		if state, err := vm.PowerState(ctx); err == nil && state == types.VirtualMachinePowerStatePoweredOn {
 			if task, err := vm.PowerOff(ctx); err == nil {
-				_, _ = o.v.Result(task) // if this fails, the destroy does, too
+				_, _ = o.v.Result(task) // if the power-off fails, the destroy fails, too
 			}
 		}
 		return vm.Destroy(ctx)
@@ -152,7 +152,7 @@ func (o *operator) SetExtraConfig(where, key, value string) error {
 	})
 }
 
-// firstPool is the pool of new VMs in a datacenter.
+// firstPool returns the pool of new VMs in a datacenter.
 func firstPool(datacenter string) string {
 	return "/" + datacenter + "/host/" + datacenter + "_C0/Resources"
 }
@@ -369,7 +369,7 @@ func (o *operator) reconfigureCluster(path string, change types.ClusterConfigSpe
 	return nil
 }
 
-// SetHostGroup creates a DRS host group in the cluster at a path, or changes its hosts, whose paths are given; without any, it removes it.
+// SetHostGroup creates a DRS host group in the cluster at a path, or changes its hosts. hosts are paths; without hosts, it removes the group.
 func (o *operator) SetHostGroup(clusterPath, name string, hosts ...string) error {
 	refs, err := o.v.findAll(hosts)
 	if err != nil {

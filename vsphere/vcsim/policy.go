@@ -13,9 +13,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// storagePolicies is the storage policy service at /pbm: govmomi's simulator with what it lacks (v0.56.0, pbm/simulator/simulator.go:379):
-// which datastores satisfy a policy. Its own policies are those of all vCenters in the process, which
-// each of them modifies (:123).
+// storagePolicies is the storage policy service at /pbm. govmomi's simulator does not know which datastores satisfy a policy (v0.56.0,
+// pbm/simulator/simulator.go:379), and all vCenters of the process share its policies, which each of them modifies (:123).
 type storagePolicies struct {
 	world    *world
 	profiles *pbmsimulator.ProfileManager

@@ -83,7 +83,7 @@ func (v *inventory) powered(ctx *simulator.Context, vm *simulator.VirtualMachine
 		types.PropertyChange{Name: "runtime.bootTime", Val: boot},
 		types.PropertyChange{Name: "summary.runtime.bootTime", Val: boot}))
 	if now == on {
-		if v.customized[vm.Self] != nil { // the simulator reports it at once; a guest does later
+		if v.customized[vm.Self] != nil { // the simulator reports the host name at once, and a real guest only after its customization
 			v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ""); g.HostName = "" })
 			v.setCustomizationStatus(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING)
 		}
@@ -93,7 +93,7 @@ func (v *inventory) powered(ctx *simulator.Context, vm *simulator.VirtualMachine
 	}
 }
 
-// bootTime returns the current time, later than all others, in microseconds as vCenter's.
+// bootTime returns the current time in microseconds, as vCenter reports it, later than all earlier boot times.
 func (v *inventory) bootTime() time.Time {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(v.lastBoot) {
@@ -145,8 +145,8 @@ func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest)
 	return &methods.ShutdownGuestBody{Res: new(types.ShutdownGuestResponse)}
 }
 
-// askGuest makes the guest do something after the latency, unless it hangs or was reset or powered off meanwhile. The caller holds the
-// world lock.
+// askGuest makes the guest do something after the latency, unless the guest hangs, or the VM was reset or powered off before. The caller holds
+// the world lock.
 func (vm *machine) askGuest(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.BaseMethodFault {
 	if fault := mustBeOn(vm.VirtualMachine); fault != nil {
 		return fault
@@ -223,7 +223,7 @@ func (v *inventory) Asking() (names []string) {
 	return names
 }
 
-// questions are the pending ones. The world lock guards them.
+// questions are the pending questions. The world lock guards them.
 type questions struct {
 	pending map[types.ManagedObjectReference]*pendingQuestion
 	count   int

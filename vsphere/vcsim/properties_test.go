@@ -14,7 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// TestReadsReturnTheSameAsTheSimulator compares reads with govmomi's for all objects and properties of a full inventory, and for many
+// The test compares this package's reads with those of govmomi's simulator, for all objects and properties of a full inventory, and for many
 // paths.
 func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func pathsOf(t reflect.Type, depth int) (paths []string) {
 	return paths
 }
 
-// ours answers with this package's collector.
+// ours answers a read with this package's collector.
 func ours(v *VCenter, ctx *simulator.Context, specs []types.PropertyFilterSpec) *methods.RetrievePropertiesExBody {
 	pc := v.streams.Collector(collectorOf(ctx), nil).(interface {
 		RetrievePropertiesEx(*simulator.Context, *types.RetrievePropertiesEx) soap.HasFault
@@ -197,7 +197,7 @@ func collectorOf(ctx *simulator.Context) *simulator.PropertyCollector {
 	return ctx.Session.Get(types.ManagedObjectReference{Type: "PropertyCollector", Value: "propertyCollector"}).(*simulator.PropertyCollector)
 }
 
-// same compares our answer with the simulator's.
+// same requires that this package's answer is the simulator's.
 func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 	t.Helper()
 	ctx := v.world.Context()

@@ -13,8 +13,8 @@ import (
 )
 
 // A VM leaves the inventory, and keeps running, when it is unregistered, when its host is removed, or when vCenter is restored from an
-// older backup. It returns when it is registered or its host is added, with a new moRef but with its files: its instanceUuid and
-// extraConfig do not change.
+// older backup. It returns when it is registered or its host is added. It then has a new moRef but the same files, so its instanceUuid and
+// extraConfig have not changed.
 
 // The kinds of the tasks that remove VMs from the inventory without destroying them.
 const (
@@ -80,7 +80,7 @@ func (v *inventory) removeVM(ctx *simulator.Context, vm *simulator.VirtualMachin
 		d.health = s.health
 		delete(v.guestStates, vm.Self)
 	}
-	if q := v.questions.pending[vm.Self]; q != nil { // the question stays, but the task that waits for the answer ends
+	if q := v.questions.pending[vm.Self]; q != nil { // the VM keeps its question, but the task that waits for the answer ends
 		close(q.removed)
 		d.question = &pendingQuestion{id: q.id, choices: q.choices, answered: make(chan string, 1), removed: make(chan struct{})}
 		delete(v.questions.pending, vm.Self)
@@ -137,8 +137,9 @@ func (v *inventory) addVM(ctx *simulator.Context, d *removedVM, folder *simulato
 	return &vm
 }
 
-// AddCopies adds a copy of a VM with each name to a folder, on all hosts of its cluster in turn, and without the files, tasks and events of
-// clones: for inventories of many thousands of VMs. set can replace properties of a copy; what their pointers lead to is the VM's, too.
+// AddCopies adds a copy of a VM with each name to a folder, on all hosts of its cluster in turn. The copies have no files, tasks or events of
+// clones, so that an inventory can have many thousands. set can replace properties of a copy, but must not change the values to which they
+// point: the copies share them with the VM.
 func (v *inventory) AddCopies(of, folderPath string, names []string, set func(i int, vm *mo.VirtualMachine)) error {
 	folder, err := v.Find(folderPath)
 	if err != nil {
@@ -214,7 +215,7 @@ func (v *inventory) AddHost(name string) error {
 	cluster := v.objects.Get(was.cluster).(*simulator.ClusterComputeResource)
 	v.objects.PutEntity(cluster, &host)
 	v.objects.AppendReference(ctx, cluster, &cluster.Host, host.Self)
-	// govmomi's simulator looks here for what a host supports, such as a hardware version.
+	// govmomi's simulator reads from here what a host supports, such as hardware versions.
 	browser := v.objects.Get(*cluster.EnvironmentBrowser).(*simulator.EnvironmentBrowser)
 	for _, supported := range browser.QueryConfigOptionDescriptorResponse.Returnval {
 		if i := slices.Index(supported.Host, was.host.Self); i >= 0 {
@@ -250,7 +251,7 @@ func (v *inventory) discoveredIn(ctx *simulator.Context, dc *simulator.Datacente
 
 // UnregisterVM keeps the VM's files, so that it can be registered again.
 func (vm *machine) UnregisterVM(ctx *simulator.Context, _ *types.UnregisterVM) soap.HasFault {
-	if vm.v.objects.Get(vm.Self) == nil { // it left while this call waited for the world lock
+	if vm.v.objects.Get(vm.Self) == nil { // the VM left while this call waited for the world lock
 		return &methods.UnregisterVMBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: vm.Self})}
 	}
 	if fault := mustBeOff(vm.VirtualMachine); fault != nil {
@@ -293,7 +294,7 @@ func (v *inventory) removedAt(path string) *removedVM {
 	return nil
 }
 
-// registerRemoved registers it in a folder. The caller holds the world lock.
+// registerRemoved registers an unregistered VM in a folder. The caller holds the world lock.
 func (v *inventory) registerRemoved(ctx *simulator.Context, d *removedVM, folder *simulator.Folder, req *types.RegisterVM_Task) (types.AnyType, types.BaseMethodFault) {
 	host := v.hostNamed(d.host)
 	if host == nil {
@@ -346,7 +347,7 @@ func (v *inventory) vmEvent(vm *simulator.VirtualMachine) types.VmEvent {
 	return types.VmEvent{Event: e}
 }
 
-// Backup is the state that a backup of vCenter preserves.
+// Backup is the state of vCenter that a backup has.
 type Backup struct {
 	key int32
 	vms map[types.ManagedObjectReference]bool

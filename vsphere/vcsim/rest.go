@@ -15,8 +15,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on visible objects, which VM templates the
-// items of libraries are, and deployments that take time. A login is its own, as the simulator's starts a goroutine for idle sessions that outlives this vCenter.
+// restAPI extends govmomi's simulator of the REST API by what the simulator lacks: privileges, tags only on visible objects, the VM templates of
+// library items, and deployments that take time. It also has its own login, because the simulator's starts a goroutine for idle sessions that
+// does not end with this vCenter.
 type restAPI struct {
 	*libraries
 	v        *VCenter

@@ -323,7 +323,7 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 		switch operation := change.GetVirtualDeviceConfigSpec().Operation; {
 		case operation == types.VirtualDeviceConfigSpecOperationEdit:
 			add(true, "VirtualMachine.Config.EditDevice")
-			add(disk && device.CapacityInBytes > 0, "VirtualMachine.Config.DiskExtend") // whether it grows is known only later
+			add(disk && device.CapacityInBytes > 0, "VirtualMachine.Config.DiskExtend") // also for a disk that keeps its size
 		case !disk:
 			add(true, "VirtualMachine.Config.AddRemoveDevice")
 		case operation == types.VirtualDeviceConfigSpecOperationRemove:

@@ -12,7 +12,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Without its privilege in configPrivileges, the embedded vCenter would let the least role change the field, and no test of roles would fail.
+// Without a field's privilege in configPrivileges, the embedded vCenter would let the least role change the field, and no test of roles would
+// fail.
 func TestEachFieldOfAVMsConfigurationThatTheServerSetsHasItsPrivilege(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../*.go")

@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// creation serializes the creation of inventories, because the simulator appends to a global variable (EvalLicense) meanwhile.
+// creation serializes the creation of inventories, because the simulator appends to a global variable (EvalLicense) during each.
 var creation sync.Mutex
 
 // seed creates an inventory without VMs: those need the extensions of the endpoint.
@@ -130,7 +130,7 @@ func fillPods(w *world, datastores int) error {
 
 // The simulator copies a host's configuration through XML for each host it creates. Most of the startup time of an embedded vCenter went
 // into the firewall rules, services, network adapters and certificate (an element per byte) of a captured ESXi host. Only what the
-// simulator itself reads stays.
+// simulator itself reads is kept.
 func init() {
 	full := esx.HostConfigInfo
 	esx.HostConfigInfo = types.HostConfigInfo{

@@ -27,7 +27,7 @@ import (
 
 // serve answers a request from the network, unless the wire breaks it.
 func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body) // net/http notices that a client hangs up only after all of it
+	body, err := io.ReadAll(r.Body) // net/http notices a client's disconnect only after the whole body was read
 	if err != nil || w.alive.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -176,7 +176,7 @@ var ids = regexp.MustCompile(`/id:[^/]*`)
 // inBody finds the first element of a SOAP body, which is named after its method.
 var inBody = regexp.MustCompile(`<(?:\w+:)?Body[^>]*>\s*<(?:\w+:)?(\w+)`)
 
-// items is the path of what vCenter says of the VM template of a library's item, whose id it ends with.
+// items is the path of the call that returns the VM template of a library's item, up to the item's id.
 const items = "/rest/vcenter/vm-template/library-items/"
 
 // methodOf names a call by its SOAP method or REST operation.

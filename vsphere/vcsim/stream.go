@@ -28,7 +28,7 @@ type streams struct {
 	objects *simulator.Registry // of the world
 	rights  *rights
 
-	// The world lock guards these, and what each has that is not its wait's own.
+	// The world lock guards these streams, and those of their fields that no wait guards.
 	all map[*simulator.PropertyCollector]*stream
 }
 
@@ -37,7 +37,7 @@ func newStreams(w *world, r *rights) *streams {
 	return &streams{reads: &reads{world: w, failing: make(map[types.ManagedObjectReference]types.BaseMethodFault), left: make(map[string]pages)}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
 
-// Collector wraps a PropertyCollector for one call, whose client has gone when gone is closed.
+// Collector wraps a PropertyCollector for one call. gone is closed when the call's client disconnects.
 func (v *streams) Collector(o *simulator.PropertyCollector, gone <-chan struct{}) mo.Reference {
 	return &collector{PropertyCollector: o, v: v, gone: gone}
 }
@@ -329,9 +329,9 @@ func (f *filter) has(ref types.ManagedObjectReference) bool {
 	return sent
 }
 
-// reselects reports whether the change of an object can change what the filter selects: whether the filter traverses it, as it does the
-// folder of a new, moved or removed object. What is only named can always have been removed, and the simulator does not announce what
-// enters a view. A datacenter always has the same folders, and each of its tasks changes it.
+// reselects reports whether the change of an object can change the filter's selection: whether the filter traverses the object, such as the
+// folder of a new, moved or removed object. An object that the filter only names can always have been removed, and the simulator does not
+// announce objects that enter a view. A datacenter is left out: it always has the same folders, and each of its tasks changes it.
 func (f *filter) reselects(o mo.Reference) bool {
 	_, fixed := o.(*simulator.Datacenter)
 	return slices.ContainsFunc(f.spec.ObjectSet, func(named types.ObjectSpec) bool {
@@ -357,7 +357,7 @@ func (f *filter) selection() types.PropertyFilterSpec {
 	return selection
 }
 
-// update returns what to send to the client about an object; changed is false if it has not changed since the last time.
+// update returns the update of an object for the client. changed is false if the object has not changed since the last one.
 func (f *filter) update(o types.ObjectContent) (u types.ObjectUpdate, changed bool) {
 	before, known := f.sent[o.Obj]
 	now := make(values, len(o.PropSet))

@@ -187,7 +187,7 @@ func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 	})
 }
 
-// TestAStreamShowsWhatAReadShows: the stream selects again only after changes that can change what it selects.
+// A stream selects again only after changes that can change its selection. It must always show the same as a read.
 func TestAStreamShowsWhatAReadShows(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAStreamShowsWhatAReadShows(t *testing.T) {
 					if vms := v.VMs(); len(vms) > 0 {
 						vm = vms[random.IntN(len(vms))]
 					}
-					switch random.IntN(9) { // what is refused changes nothing
+					switch random.IntN(9) { // an error is ignored: a refused call changes nothing
 					case 0, 1:
 						_, _ = v.AddVM(folder, fmt.Sprint("vm-", n))
 					case 2:
@@ -248,14 +248,14 @@ func TestAStreamShowsWhatAReadShows(t *testing.T) {
 	}
 }
 
-// shown is what a stream has shown.
+// shown has the objects and properties that a stream has reported.
 type shown struct {
 	spec types.PropertyFilterSpec
 	w    *watcher
 	has  map[types.ManagedObjectReference]map[string]any
 }
 
-// compare compares it with a read.
+// compare compares them with a read.
 func (s *shown) compare(t *testing.T, c *client, n int) {
 	t.Helper()
 	if s.has == nil {

@@ -49,7 +49,7 @@ type work struct {
 	check func(*simulator.Context) types.BaseMethodFault
 	// pause waits after the latency, without a lock; a fault ends the task. It can be nil.
 	pause func(*simulator.Context, *job) (fault types.BaseMethodFault, proceed bool)
-	// do is called with only the world lock held.
+	// do does the work. It is called with only the world lock held.
 	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
 	// end is called with the world lock held when the task ends in any way. It can be nil.
 	end func()
@@ -60,7 +60,7 @@ type job struct {
 	*simulator.Task
 }
 
-// call is a call of a client, as far as its tasks tell of it.
+// call is a call of a client, with the facts that its tasks show.
 type call struct {
 	ctx    *simulator.Context
 	method string
@@ -87,7 +87,7 @@ func (v *inventory) begin(c *call, w work) types.ManagedObjectReference {
 
 // newJob creates a running task. The caller holds the world lock.
 func (v *inventory) newJob(method string, kind Kind, on mo.Entity, user string) *job {
-	// far above the numbers of the simulator's own tasks
+	// The numbers must differ from those of the simulator's own tasks.
 	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.NextID())}
 	entity, now := on.Reference(), time.Now()
 	j := &job{Task: new(simulator.Task)}
@@ -242,7 +242,7 @@ func (v *inventory) inner(ctx *simulator.Context, entity types.ManagedObjectRefe
 	return caught.run(caught.task)
 }
 
-// listener receives the simulator's new tasks before they run, and what leaves the inventory.
+// listener receives the simulator's new tasks before they run, and the objects that leave the inventory.
 type listener struct {
 	*simulator.TaskManager
 	v *inventory
@@ -274,13 +274,13 @@ func (b *listener) PutObject(ctx *simulator.Context, obj mo.Reference) {
 	}
 }
 
-// Result waits for a task of Admin's and saves the four calls of a client's PropertyCollector.
+// Result waits for a task of Admin's, without the four calls that a client's PropertyCollector needs.
 func (v *inventory) Result(begun *object.Task) (info types.TaskInfo, err error) {
 	for {
 		_, next := v.world.Read()
 		j, known := v.objects.Get(begun.Reference()).(*job)
 		if !known {
-			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: begun.Reference()}) // a restart
+			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: begun.Reference()}) // a restart has removed the task
 		}
 		v.world.Lock()
 		info = j.Info
@@ -319,7 +319,8 @@ func (v *inventory) SetLatency(l Latency) {
 	v.latency = l
 }
 
-// awaitTurn waits, without a lock, until a task can run, which leave ends; nil if this vCenter is closed. Meanwhile the task is queued.
+// awaitTurn waits, without a lock, until a task can run. Until then, the task is queued. The caller must call leave when the task ends; leave is
+// nil if this vCenter is closed.
 func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) (leave func()) {
 	turn, leave := v.Enter(c)
 	show := func(state types.TaskInfoState, start types.AnyType) {

@@ -32,7 +32,7 @@ type VCenter struct {
 	main    *Wire
 	admin   *govmomi.Client
 
-	// The world lock guards these. sessions has the sessions with their objects by key, and current is the call that holds the lock.
+	// The world lock guards the fields below. sessions has the sessions with their objects by key, and current is the call that holds the lock.
 	login    login
 	sessions map[string]*simulator.Session
 	current  *exchange
@@ -76,7 +76,7 @@ func Start(c Config) (*VCenter, error) {
 	return v, nil
 }
 
-// extend installs our hooks in the simulator, before its first call.
+// extend installs this package's hooks in the simulator, before its first call.
 func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, policies *storagePolicies) {
 	service := v.world.Service
 	service.Listen = &url.URL{Scheme: v.Scheme(), Host: address, User: url.User("vcsim")}
@@ -147,7 +147,7 @@ type Config struct {
 	Latency Latency
 	// Limits bound how many clones run at once. Default: none.
 	Limits Limits
-	// Guest configures what starts in a powered-on VM. Default: nothing.
+	// Guest configures the guest of a powered-on VM. Default: one without VMware Tools.
 	Guest Guest
 	// User and Password are the credentials for Login. Default: any that are not empty.
 	User, Password string
@@ -198,7 +198,7 @@ func (v *VCenter) Heal() {
 }
 
 // Restore restores vCenter from a backup: newer VMs leave the inventory but keep running, newer events are lost, and their keys and moRefs
-// are reused, without the tags that were on them. Sessions and tasks end. (Other changes stay: destroyed VMs do not return.)
+// are reused, without the tags that were on them. Sessions and tasks end. (Other changes are not undone: destroyed VMs do not return.)
 func (v *VCenter) Restore(b *Backup) error {
 	v.Down()
 	defer v.Up()

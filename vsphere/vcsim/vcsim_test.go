@@ -34,7 +34,7 @@ func networkOf(v *vcsim.VCenter) *memnet.Network {
 	return network.(*memnet.Network)
 }
 
-// start starts a vCenter on an in-memory network, in a bubble, and closes it at the end of the test.
+// start starts a vCenter on an in-memory network, in a synctest bubble, and closes it at the end of the test.
 func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	network := memnet.New()
@@ -45,7 +45,7 @@ func start(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	return v
 }
 
-// inABubble runs a test with a vCenter and a client in a bubble, in parallel with other tests.
+// inABubble runs a test with a vCenter and a client in a synctest bubble, in parallel with other tests.
 func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, v *vcsim.VCenter, c *client)) {
 	t.Helper()
 	t.Parallel()

@@ -95,7 +95,7 @@ type Break struct {
 	Stall time.Duration         // for Stalled
 }
 
-// Entry is a call and its outcome.
+// Entry is a logged call and its outcome.
 type Entry struct {
 	Call
 	Break Break

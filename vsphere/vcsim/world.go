@@ -18,7 +18,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// world is the inventory and its lock, which each call holds that does not wait, and whatever else reads or changes the inventory.
+// world is the inventory and its lock. Each call that does not wait holds the lock, and so does all other code that reads or changes the inventory.
 type world struct {
 	lock
 	*changes
@@ -167,7 +167,7 @@ func (c *changes) ChangedSince(ref types.ManagedObjectReference, then uint64) bo
 	return c.at[ref] > then
 }
 
-// Since lists the objects that changed after a time that Read returned, in this order, but for those that were removed.
+// Since lists the objects that changed after a time that Read returned, in the order of their changes, without those that were removed.
 func (c *changes) Since(then uint64) (changed []types.ManagedObjectReference) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package vctest starts the embedded vCenter for the tests of vsphere and of the packages below it: a World in a bubble's network in
-// memory, or a Lab with one account and tasks that a test ends.
+// Package vctest starts the embedded vCenter for the tests of vsphere and of the packages below it: a World, on an in-memory network of a
+// synctest bubble, or a Lab, with one account and tasks that a test ends.
 package vctest
 
 import (
@@ -28,26 +28,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Patience is how long a test waits for what should happen, in a bubble in virtual time.
-const Patience = 30 * time.Minute
+// Timeout is how long a test waits for a condition. In a synctest bubble, this is virtual time.
+const Timeout = 30 * time.Minute
 
-// Lifelike is how long tasks take in a vCenter that is neither idle nor overloaded.
+// Lifelike is the latency of tasks in a vCenter that is neither idle nor overloaded.
 var Lifelike = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
 
-// bootTime is how long a guest needs until its Tools run.
+// bootTime is the time from a guest's power-on until its VMware Tools run.
 const bootTime = 30 * time.Second
 
 // World is a vCenter in a test.
 type World struct {
 	*vcsim.VCenter
-	// Unmanaged is a VM of no group, if there is one.
+	// Unmanaged is a VM of no group; zero if there is none.
 	Unmanaged types.ManagedObjectReference
-	// Network is the vCenter's network in memory; nil: loopback.
+	// Network is the vCenter's in-memory network; nil if the vCenter is on loopback.
 	Network *memnet.Network
 	t       testing.TB
 }
 
-// New starts a vCenter with a template "ubuntu" and an unmanaged VM, in a bubble.
+// New starts a vCenter with a template "ubuntu" and an unmanaged VM. It must be called in a synctest bubble.
 func New(t testing.TB) *World {
 	t.Helper()
 	w := Of(t, vcsim.Config{Templates: []string{"ubuntu"}})
@@ -57,8 +57,8 @@ func New(t testing.TB) *World {
 	return w
 }
 
-// Of starts a vCenter of another kind, with no unmanaged VM. It is on a network in memory, and its tasks and guests take
-// their time, so it must be made in a bubble.
+// Of starts a vCenter with this configuration, and with no unmanaged VM. It must be called in a synctest bubble: the vCenter is on an in-memory
+// network, and its tasks and guests have latencies.
 func Of(t testing.TB, c vcsim.Config) *World {
 	t.Helper()
 	network := memnet.New()
@@ -72,7 +72,7 @@ func Of(t testing.TB, c vcsim.Config) *World {
 	return startBase(t, c, network)
 }
 
-// Real starts a vCenter on loopback, in real time, for tests of sockets.
+// Real starts a vCenter on loopback, in real time. It is for tests of sockets.
 func Real(t testing.TB, c vcsim.Config) *World {
 	t.Helper()
 	return startBase(t, c, nil)
@@ -92,7 +92,7 @@ func startBase(t testing.TB, c vcsim.Config, network *memnet.Network) *World {
 	return &World{VCenter: vc, t: t, Network: network}
 }
 
-// Must ends the test if there is an error.
+// Must ends the test if err is not nil.
 func (w *World) Must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Names are the names of all VMs.
+// Names returns the names of all VMs.
 func (w *World) Names() []string {
 	var names []string
 	for _, vm := range w.VMs() {
@@ -110,7 +110,7 @@ func (w *World) Names() []string {
 	return names
 }
 
-// Look is a VM as it is now.
+// Look returns the present state of the VM with that name.
 func (w *World) Look(name string) vcsim.VM {
 	for _, vm := range w.VMs() {
 		if vm.Name == name {
@@ -124,7 +124,7 @@ func (w *World) Look(name string) vcsim.VM {
 // User is the account of a lab's vCenter.
 const User = "vmgroup@vsphere.local"
 
-// Lab is a vCenter with one account, whose password can change, and counts of the calls made to it.
+// Lab is a vCenter with one account, whose password can change. It counts the calls.
 type Lab struct {
 	*World
 	Metrics *prometheus.Registry
@@ -133,7 +133,7 @@ type Lab struct {
 	ends map[types.ManagedObjectReference]func(types.AnyType, types.BaseMethodFault)
 }
 
-// NewLab starts a Lab in a bubble.
+// NewLab starts a Lab. It must be called in a synctest bubble.
 func NewLab(t testing.TB, c vcsim.Config) *Lab {
 	t.Helper()
 	c.User, c.Password = User, "right"
@@ -150,7 +150,7 @@ func labOf(w *World) *Lab {
 	return &Lab{World: w, Metrics: prometheus.NewRegistry(), ends: map[types.ManagedObjectReference]func(types.AnyType, types.BaseMethodFault){}}
 }
 
-// PasswordFile is a file with the account's password.
+// PasswordFile returns the path of a new file with the account's password.
 func (l *Lab) PasswordFile() string {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "password")
@@ -158,13 +158,13 @@ func (l *Lab) PasswordFile() string {
 	return file
 }
 
-// Tries counts how often a password was tried.
+// Tries returns the number of logins, including refused ones.
 func (l *Lab) Tries() int {
 	ok, refused := l.Logins()
 	return ok + refused
 }
 
-// Counted counts the calls made, by method, as in the metrics.
+// Counted returns the number of calls by method, with the names of the metrics.
 func (l *Lab) Counted() map[string]int {
 	l.t.Helper()
 	families, err := l.Metrics.Gather()
@@ -199,19 +199,19 @@ func (l *Lab) End(ref types.ManagedObjectReference, result types.AnyType, fault 
 	end(result, fault)
 }
 
-// Eventually waits until a condition is met.
+// Eventually waits until a condition is met. It ends the test after Timeout.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	began := time.Now()
 	for pause := 2 * time.Millisecond; !is(); pause = min(2*pause, time.Second) {
-		if time.Since(began) > Patience {
-			t.Fatalf("not within %s: %s", Patience, what)
+		if time.Since(began) > Timeout {
+			t.Fatalf("not within %s: %s", Timeout, what)
 		}
 		time.Sleep(pause)
 	}
 }
 
-// AsError returns err as a *vcfault.Error, nil if it is none.
+// AsError returns err as a *vcfault.Error, nil if it has another type.
 func AsError(err error) *vcfault.Error {
 	var e *vcfault.Error
 	errors.As(err, &e)
@@ -233,7 +233,7 @@ func Mentions(text string, parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
 }
 
-// Decoded is what cloud-init makes of an entry of extraConfig.
+// Decoded returns the text of an extraConfig entry, decoded as cloud-init decodes it.
 func Decoded(t testing.TB, options map[string]string, key string) string {
 	t.Helper()
 	if got := options[key+".encoding"]; got != "gzip+base64" {
@@ -254,7 +254,7 @@ func Decoded(t testing.TB, options map[string]string, key string) string {
 	return string(plain)
 }
 
-// Done awaits an operator's task.
+// Done waits for an operator's task.
 func (w *World) Done(task *object.Task, err error) {
 	w.t.Helper()
 	w.Must(err)
@@ -269,24 +269,24 @@ func Value[T any](x T, err error) T {
 	return x
 }
 
-// REST answers for the REST API of a vCenter, and counts its calls, by the names from name.
+// REST is a transport that can replace answers of a vCenter's REST API. It counts the calls, by the names that its function name returns.
 type REST struct {
 	name func(*http.Request) string
 
 	mu   sync.Mutex
 	made map[string]int
-	// instead are answers instead, each once.
+	// instead are the answers that replace vCenter's, each once, by the call's name.
 	instead map[string][]*http.Response
-	// Agent and OpID are those of the last call.
+	// Agent and OpID are the user agent and the operation ID of the last call.
 	Agent, OpID string
 }
 
-// NewREST returns a REST.
+// NewREST returns a REST. name returns the name of a call.
 func NewREST(name func(*http.Request) string) *REST {
 	return &REST{name: name, made: map[string]int{}, instead: map[string][]*http.Response{}}
 }
 
-// RoundTrip implements http.RoundTripper: it returns the test's answers, and leaves the rest to the transport.
+// RoundTrip implements http.RoundTripper: it returns an answer of the test, if there is one, or vCenter's.
 func (l *REST) RoundTrip(r *http.Request) (*http.Response, error) {
 	call := l.name(r)
 	l.mu.Lock()
@@ -308,14 +308,14 @@ func (l *REST) Count(call string) int {
 	return l.made[call]
 }
 
-// Made returns the calls that were made, by name.
+// Made returns the number of calls, by name.
 func (l *REST) Made() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.made)
 }
 
-// Answer answers the next call of that name.
+// Answer sets the answer to the next call with that name.
 func (l *REST) Answer(call string, status int, body string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

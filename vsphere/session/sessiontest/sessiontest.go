@@ -12,13 +12,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// Config returns a configuration that works with a vCenter that accepts any account.
+// Config returns a configuration for a vCenter that accepts any account.
 func Config(w *vctest.World) session.Config {
 	cfg := session.Config{Host: w.URL().Host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop()}
 	return quick(cfg, w)
 }
 
-// quick makes a client call its vCenter directly, if that is on a network in memory: HTTP and XML cost three times as much.
+// quick lets a client call its vCenter's functions directly, if the vCenter is on a network in memory: HTTP and XML take three times as long.
 func quick(cfg session.Config, w *vctest.World) session.Config {
 	if w.Network != nil {
 		cfg.Dial, cfg.Through = w.Network.DialContext, w.Direct
@@ -26,19 +26,19 @@ func quick(cfg session.Config, w *vctest.World) session.Config {
 	return cfg
 }
 
-// Lab is a vCenter with one account, whose password can change, and clients of it without a whole server.
+// Lab is a vCenter with one account, whose password can change, for tests of clients without a server.
 type Lab struct {
 	*vctest.Lab
 	T testing.TB
 }
 
-// Start starts a lab in a bubble.
+// Start starts a lab. It must be called in a synctest bubble.
 func Start(t testing.TB, c vcsim.Config) *Lab {
 	t.Helper()
 	return &Lab{vctest.NewLab(t, c), t}
 }
 
-// Config returns a configuration that works, with the account's password in a file.
+// Config returns a valid configuration with the account's password in a file.
 func (l *Lab) Config() session.Config {
 	l.T.Helper()
 	return quick(session.Config{Host: l.URL().Host, User: vctest.User, PasswordFile: l.PasswordFile(), Thumbprint: l.ThumbprintSHA256(),

@@ -10,17 +10,17 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// said is what the answers of a recording say, in their order.
+// said has the decoded answers of a recording, in their order.
 type said struct {
 	objects []types.ObjectContent // of reads
 	pages   []types.RetrieveResult
 	updates []types.UpdateSet
 	events  []types.BaseEvent
-	kinds   []string // all that there are of tasks
+	kinds   []string // all kinds of tasks of a vCenter 8.0.1
 }
 
-// beliefs are what any recording of a vCenter can confirm or contradict, by the beginning of the row of docs/vcenter.md. Each counts what
-// confirms it, and returns what contradicts it.
+// beliefs are the rows of docs/vcenter.md that any recording of a vCenter can confirm or contradict, by the row's beginning. Each function returns
+// the number of confirmations in a recording, and a contradiction, "" if there is none.
 var beliefs = map[string]func(said) (confirmed int, contradicted string){
 	"calls that task `VirtualMachine.clone`": func(s said) (n int, wrong string) {
 		for _, o := range s.objects {
@@ -114,7 +114,7 @@ func valueOf[T any](o types.ObjectContent, path string) (value T, is bool) {
 // Rows are the beginnings of the rows of docs/vcenter.md that a recording can confirm.
 func Rows() []string { return slices.Sorted(maps.Keys(beliefs)) }
 
-// Confirmed holds a recording against the beliefs. It returns how often it confirms each, and what contradicts it.
+// Confirmed compares a recording with the beliefs. It returns the number of confirmations of each, by the row's beginning, and the contradictions.
 func Confirmed(t testing.TB, all []Exchange) (confirmed map[string]int, contradicted []string) {
 	t.Helper()
 	s := said{kinds: TaskKinds(t)}

@@ -10,19 +10,19 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 )
 
-// Exchange is a call and its answer, as "vmgroup check --record" writes them.
+// Exchange is a call and its answer in a recording of "vmgroup check --record".
 type Exchange struct {
 	Number  int
-	Section string // the check or experiment
-	Name    string // the method, or a method and path of the REST API
-	Status  int    // of HTTP; 0 if there was no answer
+	Section string // the name of the check or experiment
+	Name    string // the SOAP method, or the method and path of a REST call
+	Status  int    // the HTTP status; 0 if there was no answer
 	Request string
 	Answer  string
 }
 
 var heading = regexp.MustCompile(`^### (\d+) (.+) (\d+), \d+ ms(?:, as (\d+))?$`)
 
-// Exchanges reads a recording.
+// Exchanges parses a recording.
 func Exchanges(t testing.TB, text string) (all []Exchange) {
 	t.Helper()
 	section := ""
@@ -39,7 +39,7 @@ func Exchanges(t testing.TB, text string) (all []Exchange) {
 			x := Exchange{Number: number, Section: section, Name: parts[2], Status: status}
 			if as, _ := strconv.Atoi(parts[4]); as > 0 {
 				if as > len(all) || all[as-1].Number != as {
-					t.Fatalf("exchange %d repeats %d, which is not there", number, as)
+					t.Fatalf("exchange %d repeats exchange %d, which the recording does not have", number, as)
 				}
 				x.Request, x.Answer = all[as-1].Request, all[as-1].Answer
 			}
@@ -63,7 +63,7 @@ func Exchanges(t testing.TB, text string) (all []Exchange) {
 	return all
 }
 
-// Decode decodes an answer of SOAP into govmomi's type of it.
+// Decode decodes a SOAP answer into a value of govmomi's type.
 func (x *Exchange) Decode(into any) error {
 	text := x.Answer
 	if !strings.Contains(text, "Envelope") {
@@ -76,7 +76,7 @@ func (x *Exchange) Decode(into any) error {
 	return nil
 }
 
-// Published are the answers to reads and streams among the pieces.
+// Published returns the pieces that are answers to reads and streams, as exchanges.
 func Published(t testing.TB) (all []Exchange) {
 	t.Helper()
 	for name, files := range map[string][]string{

@@ -1,5 +1,5 @@
-// Package recorded has what real vCenters said, for tests: pieces of recordings that the maintainers of other projects published. The
-// README.md of its pieces lists their sources, licenses and versions.
+// Package recorded has answers of real vCenters, for tests: pieces of recordings that the maintainers of other projects published. The
+// README.md of the pieces lists their sources, licenses and versions.
 package recorded
 
 import (
@@ -26,7 +26,7 @@ import (
 //go:embed pieces
 var pieces embed.FS
 
-// Piece returns a file below pieces, as it is.
+// Piece returns the content of a file below pieces.
 func Piece(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := pieces.ReadFile("pieces/" + name)
@@ -59,7 +59,7 @@ func Object(t testing.TB, name string) (o types.ObjectContent) {
 	return o
 }
 
-// Event decodes an event that its recorder wrote as Ruby's YAML or as Go's JSON. kind is its type, for JSON, which does not say it.
+// Event decodes an event that its recorder wrote as Ruby's YAML or as Go's JSON. kind is the event's type, for JSON, which lacks it.
 func Event(t testing.TB, name, kind string) types.BaseEvent {
 	t.Helper()
 	text := Piece(t, name)
@@ -176,7 +176,7 @@ func leaf(out *bytes.Buffer, name string, value any) {
 	element(out, name, "", "", func() { _ = xml.EscapeText(out, []byte(text)) })
 }
 
-// element writes an element, whose name begins with a small letter in vSphere's API, with one attribute unless its value is "".
+// element writes an element, with one attribute unless its value is "". The names of elements begin with a small letter in vSphere's API.
 func element(out *bytes.Buffer, name, attribute, value string, content func()) {
 	name = strings.ToLower(name[:1]) + name[1:]
 	if out.WriteString("<" + name); value != "" {
@@ -187,14 +187,15 @@ func element(out *bytes.Buffer, name, attribute, value string, content func()) {
 	out.WriteString("</" + name + ">")
 }
 
-// Serve answers each call of vCenter's SOAP API with the next of the files for its method, and repeats the last one. It returns its address.
+// Serve starts a server that answers each call of vCenter's SOAP API with the next of the files for its method, and repeats the last one. It
+// returns the server's address.
 func Serve(t testing.TB, files map[string][]string) (address string) {
 	t.Helper()
 	var mu sync.Mutex
 	left := map[string][]string{}
 	for method, names := range files {
 		for _, name := range names {
-			Piece(t, name) // fails here, not in a handler
+			Piece(t, name) // ends the test here if the file is missing, because a handler can't
 		}
 		left[method] = slices.Clone(names)
 	}

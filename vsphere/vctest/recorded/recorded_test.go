@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// evidence is what the source of a row has, by how the row is known.
+// evidence matches what the source of a row must contain, by how the row is known.
 var evidence = map[string]*regexp.Regexp{
 	"documented": regexp.MustCompile(`\S`),
 	"recorded":   regexp.MustCompile(`recorded`),
@@ -21,7 +21,7 @@ var evidence = map[string]*regexp.Regexp{
 	"guessed":    regexp.MustCompile(`simulator|no source`),
 }
 
-// A row is as sure as its least certain part, and the page counts its rows.
+// A row's certainty is that of its least certain part, and the page states the number of rows of each.
 func TestTheDocumentSaysOfEachBeliefHowItIsKnownAndCountsThem(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/vcenter.md")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestTheDocumentSaysOfEachBeliefHowItIsKnownAndCountsThem(t *testing.T) {
 	}
 }
 
-// A recording is held against rows that exist.
+// Each belief that a recording is compared with must be a row of the page.
 func TestEveryBeliefOfARecordingIsARowOfTheDocument(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/vcenter.md")
 	if err != nil {
@@ -70,14 +70,15 @@ func TestARecordedTaskSaysWhenItWasQueuedStartedAndEnded(t *testing.T) {
 	Body(t, "fog-vsphere/vcenter-6.7/finished-task.xml", &body)
 	info, is := valueOf[types.TaskInfo](body.Res.Returnval[0], "info")
 	if !is || info.State != types.TaskInfoStateSuccess || !slices.Contains(TaskKinds(t), info.DescriptionId) {
-		t.Fatalf("no task of a known kind that succeeded: %+v", info)
+		t.Fatalf("the task is %+v, want one of a known kind that succeeded", info)
 	}
 	if info.StartTime == nil || info.CompleteTime == nil || !info.QueueTime.Before(*info.StartTime) || !info.StartTime.Before(*info.CompleteTime) {
 		t.Errorf("queued %v, started %v, ended %v", info.QueueTime, info.StartTime, info.CompleteTime)
 	}
 }
 
-// A snapshot changes a disk's file and contentId. By its uuid and its file's name, it is the disk that the clone made, whatever its directory.
+// A snapshot changes a disk's file and contentId. The disk must still be known as the clone's own by its uuid and its file's name, whatever its
+// directory.
 func TestARecordedDiskHasOneUUIDThroughItsSnapshots(t *testing.T) {
 	var body methods.RetrievePropertiesBody
 	Body(t, "fog-vsphere/vcenter-8.0.3/disk-with-snapshots.xml", &body)
