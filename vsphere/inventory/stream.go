@@ -40,7 +40,7 @@ const (
 	rescanMost = 12
 	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
 	rulesAgain = time.Minute
-	// refit is how often the settings are looked up again while they do not fit.
+	// refit is how often the settings are looked up again while they do not fit, for the first minutes (session.Lasting).
 	refit = 20 * time.Second
 	// farewell bounds each call that cleans up in vCenter.
 	farewell = 2 * time.Second
@@ -103,9 +103,10 @@ const (
 // Run follows vCenter until ctx ends. After that the inventory is unknown.
 func (st *Stream) Run(ctx context.Context) {
 	pause := reopenMin
+	var failing time.Time // since when no stream lasted although there was a session
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := st.live(ctx)
+		connected, err := st.live(ctx)
 		if ctx.Err() != nil {
 			break
 		}
@@ -117,7 +118,10 @@ func (st *Stream) Run(ctx context.Context) {
 		if time.Since(began) > heldWell {
 			pause = reopenMin
 		}
-		if !session.Sleep(ctx, pause) {
+		if !connected || failing.IsZero() || pause == reopenMin {
+			failing = time.Now()
+		}
+		if !session.Sleep(ctx, session.Lasting(time.Since(failing), pause)) {
 			break
 		}
 		pause = min(2*pause, reopenMax)
@@ -128,11 +132,11 @@ func (st *Stream) Run(ctx context.Context) {
 // WasRead reports whether the inventory was read completely at least once.
 func (st *Stream) WasRead() bool { return st.whole.Load() }
 
-// live runs one stream: it begins with a read of everything, and ends when the stream breaks.
-func (st *Stream) live(ctx context.Context) error {
+// live runs one stream: it begins with a read of everything, and ends when the stream breaks. connected reports whether there was a session.
+func (st *Stream) live(ctx context.Context) (connected bool, err error) {
 	s, err := st.sessions.Session(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if st.left.session == s {
 		CloseCollector(ctx, s, st.left.collector)
@@ -142,7 +146,7 @@ func (st *Stream) live(ctx context.Context) error {
 	st.left.session, st.left.collector = s, pc
 	if err != nil {
 		st.blame(s, err)
-		return err
+		return true, err
 	}
 	// Closing the collector makes vCenter end the wait: after a mere disconnect it would continue there.
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -158,7 +162,7 @@ func (st *Stream) live(ctx context.Context) error {
 	case <-changes:
 	case <-time.After(farewell):
 	}
-	return err
+	return true, err
 }
 
 // broke declares the inventory unknown, and why. The client's reason takes precedence: it knows what all failing calls
@@ -191,7 +195,8 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 	defer cancel()
 	began, scanned := time.Now(), st.scan(ctx, st.reader.Scan)
 	every, left := 1, 1
-	refits, rescans, rules := time.NewTicker(refit), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	refits, rescans, rules := time.NewTimer(refit), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	fitted := began // when the settings last fitted
 	defer rules.Stop()
 	defer refits.Stop()
 	defer rescans.Stop()
@@ -222,11 +227,12 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 				st.reader.TouchClusters()
 			}
 		case <-refits.C:
-			if !st.inventory.fits() {
-				if err := st.Fit(ctx, s); err != nil {
-					return err
-				}
+			if st.inventory.fits() {
+				fitted = time.Now()
+			} else if err := st.Fit(ctx, s); err != nil {
+				return err
 			}
+			refits.Reset(session.Lasting(time.Since(fitted), refit))
 		}
 	}
 }

@@ -22,12 +22,13 @@ const (
 	// loginTimeout bounds a login with all its calls.
 	loginTimeout = 30 * time.Second
 	// A failed connection is tried again after connectFirst, doubling to connectMost: one attempt costs vCenter nothing, and groups
-	// wait for it after an outage. A refused password is,
-	// with the same credentials, tried again after refusedFirst, doubling to refusedMost. vCenter locks an account after 5 refusals within
+	// wait for it after an outage. An outage that lasts for longer than watchedFor gets an attempt after each lastingPace, or up to a fifth later.
+	// A refused password is, with the same credentials, tried again after refusedFirst, doubling to refusedMost. vCenter locks an account after 5 refusals within
 	// 180 s by default (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
 	// Even where both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process has two within 180 s,
 	// and two replicas have four.
 	connectFirst, connectMost = time.Second, 5 * time.Second
+	watchedFor, lastingPace   = 5 * time.Minute, time.Minute
 	refusedFirst, refusedMost = 80 * time.Second, 10 * time.Minute
 	// locale is the language of vCenter's messages.
 	locale = "en_US"
@@ -35,7 +36,8 @@ const (
 
 // backoff is how long no login is tried.
 type backoff struct {
-	failures int // since the last refusal
+	failures int       // since the last refusal
+	since    time.Time // of the first of these failures
 	until    time.Time
 	// refused is the digest of the credentials that were refused; nil after another failure.
 	refused *digest
@@ -79,8 +81,10 @@ func (c Config) fresh() *digest {
 func (b *backoff) fail(now time.Time, refused *digest) {
 	b.refused = refused
 	if refused == nil {
-		b.failures++
-		b.until = now.Add(waiting(connectFirst, connectMost, b.failures))
+		if b.failures++; b.failures == 1 {
+			b.since = now
+		}
+		b.wait(now)
 		return
 	}
 	if *refused != b.last {
@@ -88,6 +92,23 @@ func (b *backoff) fail(now time.Time, refused *digest) {
 	}
 	b.refusals, b.failures = b.refusals+1, 0
 	b.until = now.Add(waiting(refusedFirst, refusedMost, b.refusals))
+}
+
+// wait holds logins until the next attempt after so many failures.
+func (b *backoff) wait(now time.Time) {
+	d := waiting(connectFirst, connectMost, b.failures)
+	if Lasting(now.Sub(b.since), d) > d {
+		d = lastingPace + rand.N(lastingPace/5)
+	}
+	b.until = now.Add(d)
+}
+
+// Lasting returns how long to wait before the next try of what has failed for so long: pause, but a minute at least after five of them.
+func Lasting(failing, pause time.Duration) time.Duration {
+	if failing >= watchedFor {
+		return max(pause, lastingPace)
+	}
+	return pause
 }
 
 // waiting returns the wait after the nth failure: first, doubling up to most, plus or minus up to a fifth
