@@ -65,9 +65,12 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 // tell logs how a step ended. What fails again and again, it logs only now and then.
 func (v *VCenter) tell(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
 	line := v.log.Info()
-	if err == nil {
+	switch {
+	case err == nil && a.Again:
+		line = v.log.Debug()
+	case err == nil:
 		v.troubles.done(ref.UID, a.Op)
-	} else {
+	default:
 		why := vcfault.Classify("", err)
 		tell, times := v.troubles.failed(troubleKey{ref.UID, a.Op, why.Reason}, time.Now())
 		switch {

@@ -91,11 +91,16 @@ func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Durat
 	c.tries++
 	retry = pace(f, c.tries, now.Sub(c.since))
 	retry += jitter(retry/5 + 1)
-	c.most, c.until = 1, now.Add(retry)
+	c.rest(now.Add(retry))
+	return retry
+}
+
+// rest holds the next try until a time, after all have had their turn by those that have not.
+func (c *cause) rest(until time.Time) {
+	c.most, c.until = 1, until
 	if c.had >= c.count() {
 		c.round, c.had = c.round+1, 0
 	}
-	return retry
 }
 
 // succeeded makes the next tries due.

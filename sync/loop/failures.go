@@ -165,9 +165,8 @@ func (x *failures) forgetUnwanted(o *plan.Observed, r *plan.Result, running runs
 		case o.Pending[vm].State != plan.Due: // whether it is wanted shows when it can be tried
 			continue
 		case f.fault.Reason == plan.ReasonChangeUndone:
-			if now.Sub(x.undone[vm].last) >= undoneUnseen { // the change has stayed
-				x.drop(vm)
-				delete(x.undone, vm)
+			if now.Sub(x.undone[vm].last) >= undoneUnseen {
+				x.stayed(f.cause)
 			}
 			continue
 		case f.unwanted.IsZero():

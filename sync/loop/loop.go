@@ -357,6 +357,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	now := time.Now()
 	run := g.begin(a, now)
 	run.change = change
+	a.Again = g.failures.undoes(a.VM, change)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
 	}
