@@ -51,6 +51,8 @@ type cause struct {
 	waiting map[types.UID]int // failures, by group
 	// Each waiting one has its turn once in a round; had is how many have had it.
 	round, had int
+	hurried    time.Time // when what vCenter shows made a try due last
+	hurriedFor string    // what it showed then
 }
 
 // turnPatience is for how long a try is left to those that have not had their turn: their groups may be paused, or other replicas' by now.
@@ -107,6 +109,14 @@ func (c *cause) rest(until time.Time) {
 func (c *cause) succeeded(now time.Time) {
 	c.tries, c.until, c.most = 0, now, min(2*c.most, maxLimit)
 	c.round, c.had = c.round+1, 0
+}
+
+// hurry makes a try of a failure due because of what vCenter shows, as if it had not had its turn.
+func (c *cause) hurry(f *failure, shown string, now time.Time) {
+	if f.round == c.round {
+		c.had--
+	}
+	f.round, c.until, c.hurried, c.hurriedFor = 0, now, now, shown
 }
 
 func (c *cause) count() (n int) {

@@ -32,6 +32,7 @@ type failure struct {
 	round  int           // of the cause, in which it was tried last
 	took   time.Duration // how long the try ran
 	tried  plan.Op       // what failed before for the same VM, and may have taken it down
+	shown  string        // what vCenter showed of what the step depends on (shownOf), after the try
 	// unwanted is since when no plan has wanted it, although it could be tried again; zero if the last one did.
 	unwanted time.Time
 }
@@ -54,8 +55,9 @@ const maxLimit = 64
 func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, took time.Duration, now time.Time, jitter func(most time.Duration) time.Duration) (c *cause, retry time.Duration) {
 	was := x.byVM[a.VM]
 	f := failure{action: a, fault: fault, took: took, tried: was.before(a)}
-	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil && !was.fault.Untried {
-		f.fault.Untried = false // the earlier try may have been carried out
+	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil {
+		f.shown = was.shown
+		f.fault.Untried = f.fault.Untried && was.fault.Untried // the earlier try may have been carried out
 	}
 	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
 	x.put(f, c)
