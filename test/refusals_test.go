@@ -249,7 +249,7 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 		without := alone.lifeOf(t, "calm")
 		x := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
 		x.FailTask(vcsim.Clone, func(vm string) bool { return strings.HasPrefix(vm, "web") }, lastingFaults["no space"], 0)
-		groups := x.groupsOf(10)
+		groups := x.groupsOf(max(10, *lastingGroups))
 		var neighbours sync.WaitGroup
 		neighbours.Go(func() { called(t, 30*time.Minute, groups...) })
 		time.Sleep(2 * time.Minute) // the first clones of all have failed
