@@ -20,19 +20,19 @@ import (
 // outage is a trouble with vCenter or Metacontroller itself.
 type outage struct {
 	begins, ends func(x *lasting)
-	refuses      string // the calls that vCenter refuses meanwhile
+	refuses      string // the calls that vCenter refuses during the outage
 	silent       bool   // Metacontroller calls no hook
 	reason, says string // of the condition VCenterReachable
 	// logins and calls are the most that the server makes in an hour; logins are connections.
 	logins, calls int
-	// within is how long after its end the server has noticed that at the latest.
+	// within is how soon after its end the server notices it at the latest.
 	within time.Duration
 }
 
 const outageTime = time.Hour
 
 var outages = map[string]outage{
-	"vCenter is away": { // and has forgotten all sessions when it is back
+	"vCenter is away": { // and all sessions are gone when it is back
 		begins: func(x *lasting) { x.Down() },
 		ends:   func(x *lasting) { x.Restart() },
 		reason: "VCenterUnreachable", says: "vCenter",
@@ -56,7 +56,7 @@ var outages = map[string]outage{
 		refuses: "RetrievePropertiesEx", reason: "Internal", says: "SystemError",
 		calls: 10 * 60, within: 2 * time.Minute,
 	},
-	"vCenter refuses the login": { // nothing shows its end, and tries lock the account (vsphere/session/login.go)
+	"vCenter refuses the login": { // tries would lock the account (vsphere/session/login.go)
 		begins:  func(x *lasting) { x.becomes(&types.InvalidLogin{}); x.DropSessions() },
 		ends:    func(x *lasting) { x.becomes(nil) },
 		refuses: "Login", reason: "InvalidLogin", says: "correct VC_USER and VC_PASS",

@@ -21,7 +21,7 @@ type undoing struct {
 	asks  func(x *lasting, s *spec)
 	drops func(call any)   // vCenter: what it drops of a call
 	undo  func(x *lasting) // the tool
-	says  string           // empty: the server doesn't look for it again, and says nothing
+	says  string           // empty: the server doesn't watch it, and reports nothing
 	calls []string         // by which the change is made
 }
 
@@ -90,7 +90,7 @@ func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
 	}
 }
 
-// judgeUndoing lets two groups live with a change that doesn't stay.
+// judgeUndoing runs two groups whose change is undone for 26 minutes.
 func judgeUndoing(t *testing.T, u undoing) {
 	x := newLasting(t, vcsim.Config{}, "")
 	groups := x.groupsOf(2)

@@ -37,7 +37,7 @@ type failure struct {
 	unwanted time.Time
 }
 
-// before returns the op that failed earlier for the action's VM, and may have taken the VM down. That stays uncertain until something succeeds.
+// before returns the op that failed earlier for the action's VM, and may have taken the VM down. Only a success makes that certain.
 func (f *failure) before(a plan.Action) plan.Op {
 	switch {
 	case f.action.MoRef != a.MoRef:

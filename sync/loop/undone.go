@@ -27,8 +27,7 @@ const (
 	undoneUnseen = 65 * time.Second
 )
 
-// changeOf names what a step changes; empty for a step that others than its own effect can make necessary again. state is what it was planned
-// from.
+// changeOf names what a step changes; empty for steps that other events make necessary again. state is what the step was planned from.
 func changeOf(a *plan.Action, state *plan.VCenterState) string {
 	of := []string{string(a.Op), a.MoRef, fmt.Sprint(a.Generation), a.Reason}
 	switch a.Op {
@@ -70,11 +69,11 @@ func (x *failures) changed(a plan.Action, change string, now time.Time) (retry t
 	return retry
 }
 
-// neverPast is longer than any step takes: that a change takes long is no sign that it stays.
+// neverPast is longer than any step takes: a change that takes long may still be undone.
 const neverPast = 24 * time.Hour
 
-// looksWhetherStays reports whether it is time to see whether a change that was undone before has stayed: a plan has its step otherwise. When
-// the step is made again, its cause decides.
+// looksWhetherStays reports whether a change that was undone before is old enough to see whether it has stayed. Its step then counts as due: a
+// plan has the step only if the change was undone again. The cause still decides when the step runs.
 func (x *failures) looksWhetherStays(vm string, now time.Time) bool {
 	return x.byVM[vm].fault.Reason == plan.ReasonChangeUndone && now.Sub(x.undone[vm].last) >= undoneUnseen
 }
