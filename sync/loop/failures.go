@@ -62,7 +62,12 @@ func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, 
 	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
 	x.put(f, c)
 	x.limit = 1
-	return c, c.failed(&fault, now, jitter)
+	retry = c.failed(&fault, now, jitter)
+	if now.Sub(c.hurried) < took { // vCenter showed a change during the try
+		retry = min(retry, operatorPace)
+		c.rest(now.Add(retry))
+	}
+	return c, retry
 }
 
 // put lets a failure wait for a cause, in which it has had its turn.
