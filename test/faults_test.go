@@ -85,7 +85,8 @@ func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 	}
 }
 
-func TestAGroupIsReadySoonAfterALongOutage(t *testing.T) {
+// An outage that lasts for more than five minutes is in lastingoutage_test.go.
+func TestAGroupIsReadySoonAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newTLSRig(t, vcsim.Config{})
@@ -96,7 +97,7 @@ func TestAGroupIsReadySoonAfterALongOutage(t *testing.T) {
 			until(t, g, "vCenter is away", func(a metacontroller.Answer) bool {
 				return condition(a, v1alpha1.ConditionVCenterReachable).Status == metav1.ConditionFalse
 			})
-			time.Sleep(5 * time.Minute)
+			time.Sleep(4 * time.Minute)
 			r.Up()
 			back := time.Now()
 			up(t, g)

@@ -1,8 +1,10 @@
 package test
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -24,13 +27,15 @@ import (
 type lasting struct {
 	*rig
 	*serverReplica
-	wire *vcsim.Wire
-	log  *lines
+	wire     *vcsim.Wire
+	log      *lines
+	registry *prometheus.Registry
 
 	mu    sync.Mutex
 	fault types.BaseMethodFault // of what is refused; nil: nothing is
 	tries []time.Time
 	calls []string // methods, but those of the stream
+	dials int      // connections to vCenter that were begun
 }
 
 // lines are the log's.
@@ -65,7 +70,11 @@ func newLasting(t *testing.T, cfg vcsim.Config, refused ...string) *lasting {
 	t.Helper()
 	x := &lasting{rig: newRig(t, cfg), log: &lines{}}
 	logger := zerolog.New(x.log).Level(zerolog.InfoLevel)
-	s := x.serveWired(func(v *vsphere.Config, l *loop.Config) { v.Log, l.Log, l.Slots = logger, logger, 20 })
+	s := x.serveWired(func(v *vsphere.Config, l *loop.Config) {
+		v.Log, l.Log, l.Slots = logger, logger, 20
+		v.Dial = x.dialing(v.Dial)
+		x.registry = v.Metrics.(*prometheus.Registry)
+	})
 	x.serverReplica, x.wire = s.serverReplica, s.wire
 	x.wire.On(func(call vcsim.Call) vcsim.Break {
 		x.mu.Lock()
@@ -81,6 +90,18 @@ func newLasting(t *testing.T, cfg vcsim.Config, refused ...string) *lasting {
 	})
 	return x
 }
+
+// dialing counts the connections that dial begins.
+func (x *lasting) dialing(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		x.mu.Lock()
+		x.dials++
+		x.mu.Unlock()
+		return dial(ctx, network, address)
+	}
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // becomes begins or ends the trouble.
 func (x *lasting) becomes(fault types.BaseMethodFault) {
@@ -228,7 +249,7 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 		without := alone.lifeOf(t, "calm")
 		x := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
 		x.FailTask(vcsim.Clone, func(vm string) bool { return strings.HasPrefix(vm, "web") }, lastingFaults["no space"], 0)
-		groups := x.groupsOf(10)
+		groups := x.groupsOf(max(10, *lastingGroups))
 		var neighbours sync.WaitGroup
 		neighbours.Go(func() { called(t, 30*time.Minute, groups...) })
 		time.Sleep(2 * time.Minute) // the first clones of all have failed

@@ -55,9 +55,12 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 // logOutcome logs how a step ended. Of repeated failures it logs only some (troubles).
 func (v *VCenter) logOutcome(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
 	line := v.log.Info()
-	if err == nil {
+	switch {
+	case err == nil && a.Again:
+		line = v.log.Debug()
+	case err == nil:
 		v.troubles.forget(ref.UID, a.Op)
-	} else {
+	default:
 		why := vcfault.Classify("", err)
 		tell, times := v.troubles.countFailure(troubleKey{ref.UID, a.Op, why.Reason}, time.Now())
 		switch {

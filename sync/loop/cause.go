@@ -9,10 +9,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// One pace for one cause. What vCenter refuses to many groups for one reason (a datastore is full, a privilege is missing) is tried by one of
-// them, and the others wait for its outcome: otherwise each more group is one more that tries. Which failures have one cause is in the
-// fault's row (package vcfault). When a try is due, the first group that has its turn takes it, so none is chosen that is gone by then; each
-// gets its turn, in case that one of them fails for another reason. When a try succeeds, the others follow, starting slowly.
+// One pace for one cause. If vCenter refuses the steps of many groups for one reason (a datastore is full, a privilege is missing), one group
+// tries, and the others wait for its outcome: otherwise each group adds a try. The fault's row (package vcfault) says which failures share a
+// cause. When a try is due, the first group that is planned takes it, so a deleted group is never chosen. Each group gets its turn, because one
+// group may fail for another reason. After a success the others follow, starting slowly.
 
 // causeKey is equal for failures that have one cause. Those of an operator's fault that is not shared with other groups have one in their group
 // if their messages are equal; any other failure has its own.
@@ -51,9 +51,11 @@ type cause struct {
 	waiting map[types.UID]int // failures, by group
 	// Each waiting one has its turn once in a round; had is how many have had it.
 	round, had int
+	hurried    time.Time // when what vCenter shows made a try due last
+	hurriedFor string    // what it showed then
 }
 
-// turnPatience is for how long a try is left to those that have not had their turn: their groups may be paused, or other replicas' by now.
+// turnPatience is how long a try is reserved for groups that have not had their turn: these may be paused, or called at other replicas.
 const turnPatience = 2 * time.Second
 
 // join adds a failure to its cause.
@@ -91,17 +93,30 @@ func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Durat
 	c.tries++
 	retry = pace(f, c.tries, now.Sub(c.since))
 	retry += jitter(retry/5 + 1)
-	c.most, c.until = 1, now.Add(retry)
+	c.rest(now.Add(retry))
+	return retry
+}
+
+// rest sets when the next try is due. It begins a new round once all have had their turn.
+func (c *cause) rest(until time.Time) {
+	c.most, c.until = 1, until
 	if c.had >= c.count() {
 		c.round, c.had = c.round+1, 0
 	}
-	return retry
 }
 
 // succeeded makes the next tries due.
 func (c *cause) succeeded(now time.Time) {
 	c.tries, c.until, c.most = 0, now, min(2*c.most, maxLimit)
 	c.round, c.had = c.round+1, 0
+}
+
+// hurry makes a try of a failure due because of what vCenter shows, as if it had not had its turn.
+func (c *cause) hurry(f *failure, shown string, now time.Time) {
+	if f.round == c.round {
+		c.had--
+	}
+	f.round, c.until, c.hurried, c.hurriedFor = 0, now, now, shown
 }
 
 func (c *cause) count() (n int) {
@@ -121,7 +136,7 @@ func (c *cause) permits(f *failure, now time.Time) bool {
 			passed++
 		}
 	}
-	if passed > 0 { // a try runs for longer than it took to fail: that is as good as a success
+	if passed > 0 { // a try that runs for longer than it took to fail counts as a success
 		return busy < c.most<<min(passed, 6)
 	}
 	return busy < c.most && !now.Before(c.due(f))

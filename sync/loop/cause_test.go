@@ -221,3 +221,54 @@ func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// An operator publishes the template again, or moves a VM to another host: the next try need not wait for a minute.
+func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
+	for name, c := range map[string]struct {
+		op      plan.Op
+		changes func(s *plan.VCenterState)
+	}{
+		"the template":  {plan.Clone, func(s *plan.VCenterState) { s.Template.Fingerprint += "'" }},
+		"the VM's host": {plan.PowerOn, func(s *plan.VCenterState) { s.VMs[0].Host += "'" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(time.Second)
+			m.setFault(func(_ plan.Ref, a plan.Action) error {
+				if a.Op == c.op {
+					return fault{Reason: "FileUnavailable", Message: "it is refused", NeedsOperator: true, Depends: plan.OnTemplate}
+				}
+				return nil
+			})
+			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+				web, other := call("web", 1), call("other", 1) // both have the template
+				syncing(l, 10*time.Minute, web, other)
+				tries := func(during time.Duration) (n int) {
+					from := len(m.begun())
+					syncing(l, during, web, other)
+					for _, line := range m.begun()[from:] {
+						if strings.HasPrefix(line, string(c.op)+" ") {
+							n++
+						}
+					}
+					return n
+				}
+				for tries(3*time.Second) == 0 { // a try was made just now
+				}
+				m.change(web.Ref(), c.changes)
+				m.change(other.Ref(), c.changes)
+				if n := tries(12 * time.Second); n != 1 {
+					t.Errorf("%d tries soon after the change", n)
+				}
+				lasting := 0
+				for range 100 { // it changes all the time
+					m.change(web.Ref(), c.changes)
+					m.change(other.Ref(), c.changes)
+					lasting += tries(3 * time.Second)
+				}
+				if lasting > 35 {
+					t.Errorf("%d tries in five minutes", lasting)
+				}
+			})
+		})
+	}
+}

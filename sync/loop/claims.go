@@ -7,7 +7,7 @@ import (
 )
 
 // sharedClaims says which range of addresses of a group another group that this server acts for has, too: of several, one of the same
-// namespace, and the one whose name is first. Of other namespaces, the answer names nothing. The answer stays the same while nothing changes.
+// namespace, and the one whose name is first. It names no objects of other namespaces. The answer stays the same while nothing changes.
 // The caller holds the lock.
 func (l *Loop) sharedClaims(g *group, now time.Time) string {
 	if len(g.lease.claims) == 0 {

@@ -20,7 +20,7 @@ import (
 // writtenFor is how long the server repeats what was written.
 const writtenFor = 2 * time.Second
 
-// goingTimes is for how many calls the status of a group in deletion stays the same while the only news is that less is left.
+// goingTimes is for how many calls a deleted group's status is repeated while the only change is the number of remaining VMs.
 const goingTimes = 6
 
 // sawWrites notes what differs between a call and the one before.

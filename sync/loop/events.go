@@ -32,7 +32,7 @@ const (
 type events struct {
 	waiting []plan.Event         // waiting for an Event
 	heard   map[string]time.Time // when each came, by key
-	noted   map[string]time.Time // since when the next answer has something to tell, by key
+	noted   map[string]time.Time // when each event of the next answer was noticed, by key
 	power   map[string]outage    // of VMs, by moRef
 	asked   []plan.Event         // waiting for the user who did it
 	sent    []sentEvent          // Events that are in answers
@@ -44,9 +44,9 @@ type events struct {
 // outage is what is known of a VM that is off, or was.
 type outage struct {
 	ours     bool // this server took it down
-	reported bool // reported as somebody else's, and not over
-	// over is how many reported outages ended with a power-on by this server, and ended is when the last did. The key of an Event comes
-	// from the stored status, which two outages between two calls share.
+	reported bool // reported as another user's doing, and not over
+	// over counts the reported outages that a power-on by this server ended; ended is when the last one did. An Event's key comes from the
+	// stored status, which two outages between two calls share.
 	over  int
 	ended time.Time
 }
@@ -95,7 +95,7 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, events ...plan.Event)
 	e.waiting = slices.Delete(e.waiting, 0, max(0, len(e.waiting)-waitingMost))
 }
 
-// note keeps the times of what is new and goes with the next answer: that may be many seconds later.
+// note keeps the times of the events that the next answer reports, which may be many seconds later.
 func (e *events) note(events []plan.Event) {
 	noted := make(map[string]time.Time, len(events))
 	for _, n := range events {
@@ -107,7 +107,7 @@ func (e *events) note(events []plan.Event) {
 	e.noted = noted
 }
 
-// hear adds events, and reports whether some are held back until vCenter's events tell who did it. The caller holds l.mu.
+// hear adds events, and reports whether some wait for a lookup of their users in vCenter's events. The caller holds l.mu.
 func (l *Loop) hear(g *group, s *plan.VCenterState, events []plan.Event) (ask bool) {
 	if !l.cfg.Events {
 		return false
@@ -124,7 +124,7 @@ func (l *Loop) hearFirst(g *group, s *plan.VCenterState, r *plan.Result) (says b
 	return g.sayFirst(r)
 }
 
-// acted keeps the server's own actions from being reported as somebody else's: the stored status may be older than the action.
+// acted records the server's own actions, so that they aren't reported as another user's: the stored status may be older than the action.
 func (e *events) acted(a *plan.Action, err error, now time.Time) {
 	o := e.power[a.MoRef]
 	switch a.Op {
@@ -152,7 +152,7 @@ func (e *events) setPower(moRef string, o outage) {
 	}
 }
 
-// hold holds events back until it is known who did it, and reports whether there are any.
+// hold holds back the events whose user is looked up first, and reports whether there are any.
 func (e *events) hold() bool {
 	ask := func(n plan.Event) bool { return n.PoweredOff }
 	for _, n := range e.waiting {
@@ -167,10 +167,10 @@ func (e *events) hold() bool {
 // firstPowerOnFor is how long after its clone a member's first power-on may be unknown to a replica.
 const firstPowerOnFor = 30 * time.Second
 
-// askTimeout limits the wait for the user who did something.
+// askTimeout limits the lookup of a user.
 const askTimeout = 10 * time.Second
 
-// askWho looks up who powered the VMs of a group's held-back events off, and then releases these. The caller holds l.mu.
+// askWho looks up the users of a group's held-back events, and then releases the events. The caller holds l.mu.
 func (l *Loop) askWho(ctx context.Context, g *group) {
 	events := g.events.asked
 	g.events.asked = nil
@@ -184,8 +184,8 @@ func (l *Loop) askWho(ctx context.Context, g *group) {
 	})
 }
 
-// complete looks all of them up in one call. An action of the server's account is no news: another replica may have taken it, or this one
-// before a restart.
+// complete adds the users to events, in one lookup. It drops actions of the server's account: another replica took them, or this one before a
+// restart.
 func (l *Loop) complete(ctx context.Context, ref plan.Ref, events []plan.Event) (news []plan.Event) {
 	refs := make([]string, len(events))
 	for i, n := range events {
@@ -193,10 +193,10 @@ func (l *Loop) complete(ctx context.Context, ref plan.Ref, events []plan.Event) 
 	}
 	who, err := l.who(ctx, refs)
 	if err != nil {
-		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who changed members")
+		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("reading vCenter's events for the users who changed members failed")
 	}
 	for _, n := range events {
-		// A status that another replica wrote may be ahead of this one's view: a new member that is on looks off, and nobody did that.
+		// Another replica's status may be ahead of this replica's view: a running new member can look powered off. Don't report it.
 		by := who[n.MoRef]
 		firstPowerOn := err == nil && by.User == "" && n.At.Before(n.Made.Add(firstPowerOnFor))
 		if !by.Ours && !firstPowerOn {

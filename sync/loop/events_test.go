@@ -259,10 +259,10 @@ func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testi
 
 // The status of the replica that powered a new member on is ahead of this one's view of it.
 func TestANewMemberThatNobodyPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
-	nobody := func(context.Context, []string) (map[string]plan.Actor, error) { return nil, nil }
+	unknown := func(context.Context, []string) (map[string]plan.Actor, error) { return nil, nil }
 	for made, want := range map[time.Duration]string{time.Second: "", time.Hour: "Normal MemberPoweredOff x1: Found powered off: web-0 (new-web-0)"} {
 		m := newModel(time.Second)
-		bubble(t, m, Config{Events: true, Who: nobody}, func(t *testing.T, l *Loop) {
+		bubble(t, m, Config{Events: true, Who: unknown}, func(t *testing.T, l *Loop) {
 			c := newCluster(call("web", 1))
 			c.calls(l, time.Minute)
 			m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power, s.VMs[0].Created = plan.PoweredOff, time.Now().Add(-made) })

@@ -32,11 +32,12 @@ type failure struct {
 	round  int           // of the cause, in which it was tried last
 	took   time.Duration // how long the try ran
 	tried  plan.Op       // what failed before for the same VM, and may have taken it down
+	shown  string        // what vCenter showed of what the step depends on (shownOf), after the try
 	// unwanted is since when no plan has wanted it, although it could be tried again; zero if the last one did.
 	unwanted time.Time
 }
 
-// before returns the op that failed earlier for the action's VM, and may have taken the VM down. That stays uncertain until something succeeds.
+// before returns the op that failed earlier for the action's VM, and may have taken the VM down. Only a success makes that certain.
 func (f *failure) before(a plan.Action) plan.Op {
 	switch {
 	case f.action.MoRef != a.MoRef:
@@ -54,13 +55,19 @@ const maxLimit = 64
 func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, took time.Duration, now time.Time, jitter func(most time.Duration) time.Duration) (c *cause, retry time.Duration) {
 	was := x.byVM[a.VM]
 	f := failure{action: a, fault: fault, took: took, tried: was.before(a)}
-	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil && !was.fault.Untried {
-		f.fault.Untried = false // the earlier try may have been carried out
+	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil {
+		f.shown = was.shown
+		f.fault.Untried = f.fault.Untried && was.fault.Untried // the earlier try may have been carried out
 	}
 	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
 	x.put(f, c)
 	x.limit = 1
-	return c, c.failed(&fault, now, jitter)
+	retry = c.failed(&fault, now, jitter)
+	if now.Sub(c.hurried) < took { // vCenter showed a change during the try
+		retry = min(retry, operatorPace)
+		c.rest(now.Add(retry))
+	}
+	return c, retry
 }
 
 // put lets a failure wait for a cause, in which it has had its turn.
@@ -165,9 +172,8 @@ func (x *failures) forgetUnwanted(o *plan.Observed, r *plan.Result, running runs
 		case o.Pending[vm].State != plan.Due: // whether it is wanted shows when it can be tried
 			continue
 		case f.fault.Reason == plan.ReasonChangeUndone:
-			if now.Sub(x.undone[vm].last) >= undoneUnseen { // the change has stayed
-				x.drop(vm)
-				delete(x.undone, vm)
+			if now.Sub(x.undone[vm].last) >= undoneUnseen {
+				x.stayed(f.cause)
 			}
 			continue
 		case f.unwanted.IsZero():

@@ -38,7 +38,7 @@ func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 
 // Found by the model in test/world, seed 41739: an operator moved a member out of the group's folder, the server restarted, and the group
 // was deleted before it was called with vCenter's state known. The folder that the member was in was taken for the group's, its own
-// stayed, and so did a clone in it that nobody had seen yet.
+// stayed, and so did a clone in it that no replica had seen.
 func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -64,7 +64,7 @@ func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testi
 func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
 	for name, later := range map[string]func(*model, plan.Ref){
 		"its call is long ago": func(*model, plan.Ref) { time.Sleep(11 * time.Second) },
-		"the folder was there meanwhile": func(m *model, ref plan.Ref) {
+		"the folder existed for a while": func(m *model, ref plan.Ref) {
 			m.change(ref, func(s *plan.VCenterState) { s.Folder = "group-web" })
 			time.Sleep(time.Second)
 			m.change(ref, func(s *plan.VCenterState) { s.Folder = "" })

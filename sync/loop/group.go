@@ -106,7 +106,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: plan.ArgsOf[plan.MarkArgs](f.action.Args).Why, Standby: f.action.Standby()}
 		if past[f.cause] {
 			p.State, p.Fault = plan.Due, plan.Fault{}
-		} else if f.cause.permits(&f, now) {
+		} else if f.cause.permits(&f, now) || g.failures.looksWhetherStays(vm, now) {
 			p.State = plan.Due
 		}
 		p.Tried = f.tried
@@ -148,7 +148,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	if err != nil {
 		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
 	}
-	if of != nil {
+	if of != nil && of.key.reason != plan.ReasonChangeUndone { // whether that change stays shows later
 		of.succeeded(now)
 	}
 	g.failures.succeeded(a.VM)

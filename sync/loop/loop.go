@@ -64,7 +64,7 @@ type Config struct {
 	GroupMetrics  bool                  // metrics of each single group, too
 	// Events adds Kubernetes Events to the answered children.
 	Events bool
-	// Who returns who powered these VMs off, by moRef, as far as vCenter's events tell; nil to skip the lookup.
+	// Who returns which users powered these VMs off, by moRef, according to vCenter's events; nil skips the lookup.
 	Who func(ctx context.Context, moRefs []string) (map[string]plan.Actor, error)
 	// Prober probes members; nil: there are no probes.
 	Prober Prober
@@ -201,7 +201,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g, now := x.group, x.at
-	if x.stale { // nothing happens before the next call, which comes soon if anybody receives this answer
+	if x.stale { // nothing happens before the next call, which comes soon if Metacontroller receives this answer
 		result.InProgress, result.Finalized = true, false
 	}
 	if x.owns {
@@ -217,7 +217,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	news := g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
 	l.emptied = result.Finalized && !l.isAnotherShown(g)
 	g.failures.forgetUnwanted(&x.observed, result, g.runs, now)
-	if len(result.Actions) > 0 {
+	if g.failures.look(&x.observed.State, now) || len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)
 	}
 	l.wake(g, result)
@@ -296,7 +296,7 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g.lease.calls != calls { // a call came meanwhile, so this plan may be of an older generation
+	if g.lease.calls != calls { // another call came during planning, so this plan may be of an older generation
 		l.queue.Add(uid)
 		return
 	}
@@ -310,10 +310,13 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	g.failures.slowStart(result.SlowStart)
 	g.failures.forgetUnwanted(&observed, &result, g.runs, now)
 	l.wake(g, &result)
+	if g.failures.look(&observed.State, now) {
+		l.queue.Add(uid)
+	}
 	if wait := g.failures.untilTurn(now); wait > 0 {
 		l.queue.AddAfter(uid, wait)
 	}
-	// Events about the status go with the answer that has that status, and tell since when it is so. What others did to members is heard now.
+	// Events about the status go with the answer that has that status, with the time at which it began. Other users' actions are recorded now.
 	if l.cfg.Events {
 		g.events.note(result.Events)
 	}
@@ -332,7 +335,7 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 }
 
 // takesSlot reports whether an action takes a slot: ConfirmGone only reads, and the more groups do so at once, the fewer reads it takes.
-// (It removes a folder of the group that somebody renamed, if there is one.)
+// (It also removes a folder of the group that an operator renamed.)
 func takesSlot(a *plan.Action) bool { return a.Op != plan.ConfirmGone }
 
 // startFirst starts the first of a plan's actions that finds a slot. The caller holds mu.
@@ -357,6 +360,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	now := time.Now()
 	run := g.begin(a, now)
 	run.change = change
+	a.Again = g.failures.undoes(a.VM, change)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
 	}

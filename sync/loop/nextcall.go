@@ -28,7 +28,7 @@ const (
 	// need calls, too. restMost bounds those of the groups at rest: a quarter of a core.
 	livelyMost, restMost = 60., 30.
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
-	// stays at livelyMost while fewer than four of ten are late, as calls that another replica of the server got seem to be. Where calls are
+	// stays at livelyMost while fewer than four of ten are late, because calls that another replica answered look late. Where calls are
 	// few, punctual ones raise it so that it is back within callsRegain.
 	overdue, callsStep, callsRegain = time.Second, .25, 20 * time.Second
 	// countEvery is how often the groups are counted. It need not follow busySoonest.

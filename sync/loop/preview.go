@@ -24,7 +24,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 			named.UID = uids[0]
 		}
 	}
-	if call.Group.Generation == 0 { // a manifest yet to be applied: newer than anything known
+	if call.Group.Generation == 0 { // a manifest that isn't applied: newer than any known generation
 		applied := *call.Group
 		call.Group = &applied
 		applied.Generation = generationToCome

@@ -83,7 +83,7 @@ func (l *Loop) Groups() []plan.Report {
 	return all
 }
 
-// Calls says when Metacontroller called last.
+// Calls returns when Metacontroller called last.
 func (l *Loop) Calls() plan.Calls {
 	l.mu.Lock()
 	defer l.mu.Unlock()

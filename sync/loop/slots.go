@@ -156,7 +156,7 @@ func limitOf(n *limiter.Limit) plan.Limit {
 	return plan.Limit{Of: of, Now: n.Size, Most: n.Most, Running: n.Used, Reason: n.Why}
 }
 
-// Slots tells how many actions run, and how many can.
+// Slots returns how many actions run, and how many can.
 func (l *Loop) Slots() plan.Slots {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -90,7 +90,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 		}
 		until(t, time.Minute, "all groups are being confirmed to be gone", func() bool { return confirming() == 10 })
 		c := call("new", 1)
-		until(t, time.Minute, "another group comes up meanwhile", func() bool {
+		until(t, time.Minute, "another group comes up beside it", func() bool {
 			l.Sync(c)
 			_, on := m.members(c.Ref())
 			return on == 1

@@ -10,7 +10,7 @@ import (
 )
 
 // A process may be suspended for any time: it was stopped, or its node was suspended or starved. It does not notice that by itself, or what
-// other replicas of the server did meanwhile. Hook calls wait in its sockets, although Metacontroller gave them up long ago: they would look
+// other replicas of the server did during that time. Hook calls wait in its sockets, although Metacontroller gave them up long ago: they would look
 // fresh, and one for a group that is gone would recreate it, and no later call would remove it. So the loop expects a tick each half second:
 // when it misses ticks for too long, all leases end, and calls that come right afterwards renew none.
 const (
@@ -22,7 +22,7 @@ const (
 	staleFor = time.Second
 )
 
-// suspension tells that the process was suspended. Loop.mu guards it.
+// suspension records that the process was suspended. Loop.mu guards it.
 type suspension struct {
 	last       time.Time // the last tick; zero before Run
 	staleUntil time.Time // until then, calls may be ones that waited
@@ -58,7 +58,7 @@ func (l *Loop) checkSuspension(now time.Time) (stale bool) {
 		for _, g := range l.groups {
 			g.lease.expire(now, l.cfg.Lease)
 		}
-		l.cfg.Log.Warn().Msg("the process was suspended, so its leases are dropped until the next hook calls")
+		l.cfg.Log.Warn().Msg("the process was suspended; dropping all leases until the next hook calls")
 	}
 	return now.Before(l.suspension.staleUntil)
 }
@@ -78,7 +78,7 @@ func (l *Loop) leased(g *group, now time.Time) bool {
 // Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
 // of its calls: between two of them the process may have been suspended, and another replica acted. A step that began
 // before the group was deleted must not continue: the lease of the deletion does not permit creating members, and the replica that ends
-// the group waits only one lease for those that do not know of the deletion yet. The same holds for a step that creates the group's folder,
+// the group waits only one lease for replicas that haven't seen the deletion. The same holds for a step that creates the group's folder,
 // once it would no longer begin: if there is no folder, nothing waits for it. A step that only reads needs no lease.
 func (l *Loop) Leased(uid types.UID, vm string) bool {
 	l.mu.Lock()

@@ -10,7 +10,7 @@ import (
 )
 
 // A change that succeeds and doesn't stay is planned again at once: a DRS rule that vCenter drops, or a tag that another tool takes off each
-// time. After undoneTimes it counts as failed, with the pace of a failure that an operator must end.
+// time. After undoneTimes it counts as failed, with the pace of a failure that an operator must end: one for all members of the group.
 
 // undone is a change that was made, and had to be made again.
 type undone struct {
@@ -21,14 +21,13 @@ type undone struct {
 
 const (
 	undoneTimes = 3
-	// undoneSoon is within what time after a change the same one shows that it did not stay. It is well above lastingPace.
+	// undoneSoon is within what time after a change the same one shows that it did not stay, for the first undoneTimes.
 	undoneSoon = 10 * time.Minute
 	// undoneUnseen is how long a change that was undone before has to stay: vCenter's clusters are read once a minute.
 	undoneUnseen = 65 * time.Second
 )
 
-// changeOf names what a step changes; empty for a step that others than its own effect can make necessary again. state is what it was planned
-// from.
+// changeOf names what a step changes; empty for steps that other events make necessary again. state is what the step was planned from.
 func changeOf(a *plan.Action, state *plan.VCenterState) string {
 	of := []string{string(a.Op), a.MoRef, fmt.Sprint(a.Generation), a.Reason}
 	switch a.Op {
@@ -44,10 +43,16 @@ func changeOf(a *plan.Action, state *plan.VCenterState) string {
 	return strings.Join(of, " ")
 }
 
+// undoes reports whether a change was undone again and again.
+func (x *failures) undoes(vm, change string) bool {
+	u := x.undone[vm]
+	return change != "" && u.change == change && u.times >= undoneTimes
+}
+
 // changed counts a change that was made, and returns when it can be made again: at once, unless it was undone again and again.
 func (x *failures) changed(a plan.Action, change string, now time.Time) (retry time.Duration) {
 	u := x.undone[a.VM]
-	if u.change != change || now.Sub(u.last) > undoneSoon {
+	if u.change != change || u.times < undoneTimes && now.Sub(u.last) > undoneSoon {
 		u = undone{change: change, began: now}
 	}
 	u.last, u.times = now, u.times+1
@@ -58,8 +63,27 @@ func (x *failures) changed(a plan.Action, change string, now time.Time) (retry t
 	fault := plan.Fault{Reason: plan.ReasonChangeUndone, NeedsOperator: true, Message: fmt.Sprintf(
 		"vCenter does not keep what the step %s changes: see in vCenter's events which user or tool changes it back, and stop that, or change the spec", a.Op)}
 	retry = pace(&fault, u.times, now.Sub(u.began))
-	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group, vm: a.VM}, now)
-	c.until = now.Add(retry)
-	x.put(failure{action: a, fault: fault}, c)
+	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group}, now)
+	x.put(failure{action: a, fault: fault, took: neverPast}, c)
+	c.rest(now.Add(retry))
 	return retry
+}
+
+// neverPast is longer than any step takes: a change that takes long may still be undone.
+const neverPast = 24 * time.Hour
+
+// looksWhetherStays reports whether a change that was undone before is old enough to see whether it has stayed. Its step then counts as due: a
+// plan has the step only if the change was undone again. The cause still decides when the step runs.
+func (x *failures) looksWhetherStays(vm string, now time.Time) bool {
+	return x.byVM[vm].fault.Reason == plan.ReasonChangeUndone && now.Sub(x.undone[vm].last) >= undoneUnseen
+}
+
+// stayed forgets that the group's changes of a kind were undone, because one of them has stayed.
+func (x *failures) stayed(c *cause) {
+	for vm, f := range x.byVM {
+		if f.cause == c {
+			x.drop(vm)
+			delete(x.undone, vm)
+		}
+	}
 }

@@ -20,7 +20,7 @@ type unselected struct {
 // retryStale is when Metacontroller should call again after a request that was older than the deletion.
 const retryStale = 5 * time.Second
 
-// called records such a call. After a gap the time restarts: the group may have been selected meanwhile, and another
+// called records such a call. After a gap the time restarts: the group may have been selected during the gap, and another
 // replica called for it. (In a shorter gap, too: then a clone of that replica may be left behind.)
 func (u *unselected) called(now time.Time, lease time.Duration) {
 	if u.since.IsZero() || now.Sub(u.last) > lease/3 {

@@ -105,6 +105,8 @@ type Action struct {
 	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the member has the mark: if the mark was
 	// withdrawn meanwhile, the member stays.
 	Marked bool
+	// Again says that the step's change was made before, more than once, and did not stay. The log need not tell of it again.
+	Again bool
 	// Args are what this kind of step needs beyond that; nil if nothing.
 	Args Args
 }

@@ -109,6 +109,16 @@ func (n *Inventory) setKnown(known bool, fault *plan.Fault) bool {
 	return was != known
 }
 
+// explain tells why the inventory is unknown, if it is.
+func (n *Inventory) explain(why *plan.Fault) {
+	n.mu.RLock()
+	known := n.known
+	n.mu.RUnlock()
+	if !known {
+		n.setUnknown(why)
+	}
+}
+
 // SetSettings sets what the settings name, or what is wrong with them.
 func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 	n.mu.Lock()

@@ -189,6 +189,7 @@ func (r *Reader) Run(ctx context.Context) {
 	defer r.resyncs.Wait()
 	defer close(r.done)
 	pause := readRetryMin
+	var failing time.Time // since when vCenter refuses reads
 	for {
 		select {
 		case <-r.wake:
@@ -210,17 +211,52 @@ func (r *Reader) Run(ctx context.Context) {
 		r.mu.Unlock()
 		if err == nil {
 			r.published(j)
-			pause = readRetryMin
+			pause, failing = readRetryMin, time.Time{}
 			continue
 		}
 		// The read is not lost: it stays in next and is tried again. The client logs why it fails, and the stream's health reports it.
 		r.log.Debug().Err(err).Msg("inventory read failed")
 		r.add(j, nil)
-		if r.pause(ctx, pause, nil); ctx.Err() != nil {
+		failing = r.failed(err, failing)
+		if r.pause(ctx, session.Lasting(time.Since(failing), pause), nil); ctx.Err() != nil {
 			return
 		}
 		pause = min(2*pause, readRetryMax)
 	}
+}
+
+// refused is why a read failed for which there was a session.
+type refused struct{ error }
+
+// Unwrap returns the error itself.
+func (r refused) Unwrap() error { return r.error }
+
+// failed notes why a read failed, and returns since when vCenter refuses reads; that was since before, or zero. Without a session, a try makes
+// no call.
+func (r *Reader) failed(err error, since time.Time) time.Time {
+	if !errors.As(err, &refused{}) {
+		return time.Now()
+	}
+	if why := vcfault.Classify("", err); why.Reason != vcfault.ReasonCancelled { // the stream interrupts reads, and has told why
+		r.inventory.explain(&why.Fault)
+	}
+	if since.IsZero() {
+		return time.Now()
+	}
+	return since
+}
+
+// call makes the calls of a read.
+func (r *Reader) call(ctx context.Context, f func(context.Context, *session.Session) error) error {
+	connected := false
+	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		connected = true
+		return f(ctx, s)
+	})
+	if err != nil && connected {
+		return refused{err}
+	}
+	return err
 }
 
 // published releases the waiters for a read.
@@ -280,7 +316,7 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 	var result Reading
 	var epoch int64
 	began := time.Now()
-	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := r.call(ctx, func(ctx context.Context, s *session.Session) error {
 		result, epoch = Reading{VCenter: s.UUID, Began: time.Now()}, s.Epoch
 		if err := readRefs(ctx, s, sortedRefs(j.dirty), &result); err != nil {
 			return err

@@ -25,9 +25,10 @@ type resyncs struct {
 	cancel context.CancelFunc
 	// newer are the objects that other reads have published since the running resync began.
 	newer map[string]bool
-	// After a failure, the next resync begins at again, after a pause that grows.
-	pause time.Duration
-	again time.Time
+	// After a failure, the next resync begins at again, after a pause that grows. failing is since when vCenter refuses them.
+	pause   time.Duration
+	again   time.Time
+	failing time.Time
 }
 
 // resync is one read of everything that is wanted, and its waiters.
@@ -113,7 +114,7 @@ func (r *Reader) endResync(p resync, err error) {
 	defer r.mu.Unlock()
 	r.resync.running, r.resync.cancel, r.resync.newer = false, nil, nil
 	if err == nil {
-		r.resync.pause = 0
+		r.resync.pause, r.resync.failing = 0, time.Time{}
 		for _, published := range p.waiting {
 			close(published)
 		}
@@ -121,7 +122,8 @@ func (r *Reader) endResync(p resync, err error) {
 		r.log.Debug().Err(err).Msg("full inventory read failed")
 		r.resync.next.add(p)
 		r.resync.pause = min(max(2*r.resync.pause, readRetryMin), readRetryMax)
-		r.resync.again = time.Now().Add(r.resync.pause)
+		r.resync.failing = r.failed(err, r.resync.failing)
+		r.resync.again = time.Now().Add(session.Lasting(time.Since(r.resync.failing), r.resync.pause))
 	}
 	if r.resync.next.wanted {
 		time.AfterFunc(time.Until(r.resync.again), func() { notify(r.wake) })
@@ -134,7 +136,7 @@ const wholeAtOnce = 100
 // goThrough carries out a resync; read makes its reads of single objects and clusters.
 func (r *Reader) goThrough(ctx context.Context, p resync, read func(context.Context, job) error) error {
 	var t *firstPart
-	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := r.call(ctx, func(ctx context.Context, s *session.Session) error {
 		t = &firstPart{reader: r, resync: p, session: s, began: time.Now(), seen: map[string]bool{}, whole: map[types.ManagedObjectReference]bool{}}
 		for _, moRef := range r.inventory.wholeRefs() {
 			t.whole[VMRef(moRef)] = true

@@ -41,7 +41,8 @@ const (
 	rescanMost = 12
 	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
 	rulesAgain = time.Minute
-	// settingsRetry is the interval at which the settings are looked up again while an object that they name is missing or ambiguous.
+	// settingsRetry is the interval at which the settings are looked up again while an object that they name is missing or ambiguous, for the
+	// first minutes (session.Lasting).
 	settingsRetry = 20 * time.Second
 	// cleanupTimeout bounds each call that cleans up in vCenter.
 	cleanupTimeout = 2 * time.Second
@@ -104,9 +105,10 @@ const (
 // Run follows vCenter until ctx ends. After that the inventory is unknown.
 func (st *Stream) Run(ctx context.Context) {
 	pause := reopenMin
+	var failing time.Time // since when no stream lasted although there was a session
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := st.live(ctx)
+		connected, err := st.live(ctx)
 		if ctx.Err() != nil {
 			break
 		}
@@ -118,7 +120,10 @@ func (st *Stream) Run(ctx context.Context) {
 		if time.Since(began) > heldWell {
 			pause = reopenMin
 		}
-		if !session.Sleep(ctx, pause) {
+		if !connected || failing.IsZero() || pause == reopenMin {
+			failing = time.Now()
+		}
+		if !session.Sleep(ctx, session.Lasting(time.Since(failing), pause)) {
 			break
 		}
 		pause = min(2*pause, reopenMax)
@@ -129,11 +134,11 @@ func (st *Stream) Run(ctx context.Context) {
 // WasRead reports whether the inventory was read completely at least once.
 func (st *Stream) WasRead() bool { return st.whole.Load() }
 
-// live runs one stream: it begins with a read of everything, and ends when the stream breaks.
-func (st *Stream) live(ctx context.Context) error {
+// live runs one stream: it begins with a read of everything, and ends when the stream breaks. connected reports whether there was a session.
+func (st *Stream) live(ctx context.Context) (connected bool, err error) {
 	s, err := st.sessions.Session(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if st.left.session == s {
 		CloseCollector(ctx, s, st.left.collector)
@@ -143,7 +148,7 @@ func (st *Stream) live(ctx context.Context) error {
 	st.left.session, st.left.collector = s, pc
 	if err != nil {
 		st.blame(s, err)
-		return err
+		return true, err
 	}
 	// Closing the collector makes vCenter end the wait. After a mere disconnect, vCenter would continue to wait.
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -159,7 +164,7 @@ func (st *Stream) live(ctx context.Context) error {
 	case <-changes:
 	case <-time.After(cleanupTimeout):
 	}
-	return err
+	return true, err
 }
 
 // broke declares the inventory unknown, and why. The client's reason takes precedence, because the client sees the failures of all calls.
@@ -191,7 +196,8 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 	defer cancel()
 	began, scanned := time.Now(), st.scan(ctx, st.reader.Scan)
 	every, left := 1, 1
-	retries, rescans, rules := time.NewTicker(settingsRetry), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	retries, rescans, rules := time.NewTimer(settingsRetry), time.NewTicker(rescan), time.NewTicker(rulesAgain)
+	fitted := began // when the settings last fitted
 	defer rules.Stop()
 	defer retries.Stop()
 	defer rescans.Stop()
@@ -222,11 +228,12 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 				st.reader.TouchClusters()
 			}
 		case <-retries.C:
-			if !st.inventory.fits() {
-				if err := st.Fit(ctx, s); err != nil {
-					return err
-				}
+			if st.inventory.fits() {
+				fitted = time.Now()
+			} else if err := st.Fit(ctx, s); err != nil {
+				return err
 			}
+			retries.Reset(session.Lasting(time.Since(fitted), settingsRetry))
 		}
 	}
 }

@@ -61,8 +61,9 @@ type Client struct {
 	backoff backoff
 	// why is the reason why there is no session.
 	why *vcfault.Error
-	// losses counts sessions in a row that vCenter dropped soon after their login.
+	// losses counts sessions in a row that vCenter dropped soon after their login; losing is when the first of them began.
 	losses int
+	losing time.Time
 }
 
 // attempt is a running login. Its fields are read after done is closed.
@@ -161,9 +162,11 @@ func (c *Client) Lost(s *Session, err error) {
 		c.resting = s
 	} else if c.losses++; time.Since(s.since) >= soon {
 		c.losses = 0
+	} else if c.losses == 1 {
+		c.losing = s.since
 	} else if c.losses > quickLosses {
-		c.backoff.failures = c.losses - quickLosses
-		c.backoff.until = time.Now().Add(waiting(connectFirst, connectMost, c.backoff.failures))
+		c.backoff.failures, c.backoff.since = c.losses-quickLosses, c.losing
+		c.backoff.wait(time.Now())
 	}
 	c.cfg.Log.Warn().Err(err).Int64("epoch", s.Epoch).Msg("vCenter session lost")
 }

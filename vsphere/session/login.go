@@ -22,12 +22,14 @@ const (
 	// loginTimeout bounds a login with all its calls.
 	loginTimeout = 30 * time.Second
 	// After a failed connection, the next login is tried after connectFirst, which doubles up to connectMost: an attempt costs vCenter little,
-	// and groups wait for it after an outage. After refused credentials, the same credentials are tried again after refusedFirst, which doubles
+	// and groups wait for it after an outage. An outage that lasts for longer than watchedFor gets an attempt after each lastingPace, or up to
+	// a fifth later. After refused credentials, the same credentials are tried again after refusedFirst, which doubles
 	// up to refusedMost. vCenter locks an account after 5 refusals within 180 s by default
 	// (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
 	// Even if both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process makes at most two within
 	// 180 s, and two replicas make four.
 	connectFirst, connectMost = time.Second, 5 * time.Second
+	watchedFor, lastingPace   = 5 * time.Minute, time.Minute
 	refusedFirst, refusedMost = 80 * time.Second, 10 * time.Minute
 	// locale is the language of vCenter's messages.
 	locale = "en_US"
@@ -35,7 +37,8 @@ const (
 
 // backoff decides when the next login can be tried.
 type backoff struct {
-	failures int // in a row since the last refusal
+	failures int       // since the last refusal
+	since    time.Time // of the first of these failures
 	until    time.Time
 	// refused is the digest of the credentials that were refused; nil if the last failure was another one.
 	refused *digest
@@ -78,8 +81,10 @@ func (c Config) fresh() *digest {
 func (b *backoff) fail(now time.Time, refused *digest) {
 	b.refused = refused
 	if refused == nil {
-		b.failures++
-		b.until = now.Add(waiting(connectFirst, connectMost, b.failures))
+		if b.failures++; b.failures == 1 {
+			b.since = now
+		}
+		b.wait(now)
 		return
 	}
 	if *refused != b.last {
@@ -87,6 +92,24 @@ func (b *backoff) fail(now time.Time, refused *digest) {
 	}
 	b.refusals, b.failures = b.refusals+1, 0
 	b.until = now.Add(waiting(refusedFirst, refusedMost, b.refusals))
+}
+
+// wait holds logins until the next attempt after so many failures.
+func (b *backoff) wait(now time.Time) {
+	d := waiting(connectFirst, connectMost, b.failures)
+	if Lasting(now.Sub(b.since), d) > d {
+		d = lastingPace + rand.N(lastingPace/5)
+	}
+	b.until = now.Add(d)
+}
+
+// Lasting returns how long to wait before the next try of what has failed for so long: pause, but at least a minute once it has failed for
+// five minutes.
+func Lasting(failing, pause time.Duration) time.Duration {
+	if failing >= watchedFor {
+		return max(pause, lastingPace)
+	}
+	return pause
 }
 
 // waiting returns the wait after the nth failure: first, doubled for each further failure up to most, plus or minus up to a fifth

@@ -6,14 +6,25 @@ import (
 	"time"
 )
 
-// After an outage, groups wait for the next login, so its back-off must stay short however long the outage was.
-func TestALoginIsTriedAgainWithinSixSecondsUnlessThePasswordWasRefused(t *testing.T) {
+// After an outage, groups wait for the next login, so its back-off must stay short. An outage that lasts costs vCenter an attempt a minute.
+func TestALoginIsTriedAgainWithinSixSecondsAndAfterFiveMinutesOnceAMinute(t *testing.T) {
 	var b backoff
-	now := time.Now()
-	for n := range 30 {
-		if b.fail(now, nil); b.until.Sub(now) > 6*time.Second {
-			t.Errorf("after %d failures: %s later", n+1, b.until.Sub(now))
+	began := time.Now()
+	attempts := map[bool]int{} // by whether the outage lasts
+	for now := began; now.Sub(began) < time.Hour+5*time.Minute; now = b.until {
+		lasts := now.Sub(began) >= 5*time.Minute
+		attempts[lasts]++
+		b.fail(now, nil)
+		least, most := time.Duration(0), 6*time.Second
+		if lasts {
+			least, most = time.Minute, 72*time.Second
 		}
+		if wait := b.until.Sub(now); wait < least || wait > most {
+			t.Errorf("the attempt after %s is followed by one %s later", now.Sub(began), wait)
+		}
+	}
+	if attempts[false] < 50 || attempts[true] < 50 || attempts[true] > 60 {
+		t.Errorf("attempts: %v", attempts)
 	}
 }
 

@@ -1,0 +1,166 @@
+package test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// undoing is a change that vCenter accepts and doesn't keep, or that a tool takes back each second.
+type undoing struct {
+	asks  func(x *lasting, s *spec)
+	drops func(call any)   // vCenter: what it drops of a call
+	undo  func(x *lasting) // the tool
+	says  string           // empty: the server doesn't watch it, and reports nothing
+	calls []string         // by which the change is made
+}
+
+var undoings = map[string]undoing{
+	"vCenter drops a VM group": {
+		asks: wantsHostGroup,
+		drops: func(call any) {
+			if c, is := call.(*types.ReconfigureComputeResource_Task); is {
+				c.Spec.(*types.ClusterConfigSpecEx).GroupSpec = nil
+			}
+		},
+		says: "vCenter does not keep the DRS VM group", calls: []string{"ReconfigureComputeResource_Task"},
+	},
+	"a tool empties a VM group": {
+		asks: wantsHostGroup, undo: emptyVMGroups,
+		says: "changes it back", calls: []string{"ReconfigureComputeResource_Task"},
+	},
+	"vCenter drops the stamp of a preparation": {
+		asks: func(_ *lasting, s *spec) { s.CustomAttributes = map[string]string{"owner": "shop"} },
+		drops: func(call any) {
+			if c, is := call.(*types.ReconfigVM_Task); is {
+				c.Spec.ExtraConfig = nil
+			}
+		},
+		says: "changes it back", calls: []string{"ReconfigVM_Task"},
+	},
+	"a tool removes tags": {
+		asks: func(_ *lasting, s *spec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}} },
+		undo: func(x *lasting) {
+			for _, vm := range x.members() {
+				x.must(x.Untag(vm.Ref))
+			}
+		},
+		calls: []string{attachTags},
+	},
+	"a tool changes custom attributes": {
+		asks: func(_ *lasting, s *spec) { s.CustomAttributes = map[string]string{"owner": "shop"} },
+		undo: func(x *lasting) {
+			key := must(object.GetCustomFieldsManager(x.admin.Client))
+			at := must(key.FindKey(within(x.t), "owner"))
+			for _, vm := range x.members() {
+				x.must(key.Set(within(x.t), vm.Ref, at, "bank"))
+			}
+		},
+		calls: []string{"SetField"},
+	},
+}
+
+const undoingCluster = "/DC0/host/DC0_C0"
+
+func wantsHostGroup(x *lasting, s *spec) {
+	x.must(x.SetHostGroup(undoingCluster, "site-a", undoingCluster+"/DC0_C0_H0"))
+	s.Placement.Pool, s.Placement.HostGroup = "DC0_C0", &v1alpha1.HostGroup{Names: []string{"site-a"}}
+}
+
+func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
+	t.Parallel()
+	for i, name := range slices.Sorted(maps.Keys(undoings)) {
+		if leftOut(i) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { judgeUndoing(t, undoings[name]) })
+		})
+	}
+}
+
+// judgeUndoing runs two groups whose change is undone for 26 minutes.
+func judgeUndoing(t *testing.T, u undoing) {
+	x := newLasting(t, vcsim.Config{}, "")
+	groups := x.groupsOf(2)
+	allUp(t, groups...)
+	x.Rewrite(u.drops)
+	for _, g := range groups {
+		g.Edit(func(s *spec) { u.asks(x, s) })
+	}
+	live := func(during time.Duration) {
+		if u.undo == nil {
+			called(t, during, groups...)
+			return
+		}
+		for end := time.Now().Add(during); time.Now().Before(end); {
+			called(t, 3*time.Second, groups...)
+			u.undo(x)
+		}
+	}
+	live(6 * time.Minute)
+	x.since()
+	first, texts := x.log.count(), statusesOf(groups)
+	live(20 * time.Minute)
+	changes, calls := 0, 0
+	x.mu.Lock()
+	for _, method := range x.calls {
+		if calls++; slices.Contains(u.calls, method) {
+			changes++
+		}
+	}
+	x.mu.Unlock()
+	lines := x.log.count() - first
+	t.Logf("%d changes with %d calls in 20 minutes, %d lines in the log: %s", changes, calls, lines, groups[0].Status.LastMessage)
+	if changes > 2*20*len(groups) || calls > 10*changes+2*idleCalls || u.says == "" && changes > 0 {
+		t.Errorf("%d changes with %d calls in 20 minutes", changes, calls)
+	}
+	if lines > len(groups) {
+		t.Errorf("%d lines in the log: %s", lines, x.log.all[first:min(first+9, len(x.log.all))])
+	}
+	for i, text := range statusesOf(groups) {
+		g := groups[i]
+		if text != texts[i] {
+			t.Errorf("the status changed:\n%s\n%s", texts[i], text)
+		}
+		if said := g.Status.Phase == v1alpha1.PhaseError && strings.Contains(g.Status.LastMessage, u.says); u.says != "" && !said || u.says == "" && g.Status.Phase != v1alpha1.PhaseRunning {
+			t.Errorf("%s is %s: %s", g.Name, g.Status.Phase, g.Status.LastMessage)
+		}
+		if twice := saidTwice(t, g); len(twice) > 0 {
+			t.Errorf("%s: said more than once: %v", g.Name, twice)
+		}
+	}
+	x.Rewrite(nil)
+	if took := allUp(t, groups...); took > 3*time.Minute { // two, and a minute until the clusters are read
+		t.Errorf("as the specs say %s after the end", took)
+	}
+}
+
+// emptyVMGroups takes all VMs out of the VM groups of the cluster.
+func emptyVMGroups(x *lasting) {
+	at := must(x.Find(undoingCluster))
+	var cluster mo.ClusterComputeResource
+	x.must(x.admin.RetrieveOne(within(x.t), at, []string{"configurationEx"}, &cluster))
+	change := &types.ClusterConfigSpecEx{}
+	for _, g := range cluster.ConfigurationEx.(*types.ClusterConfigInfoEx).Group {
+		if vms, is := g.(*types.ClusterVmGroup); is && len(vms.Vm) > 0 {
+			emptied := *vms
+			emptied.Vm = nil
+			change.GroupSpec = append(change.GroupSpec, types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationEdit}, Info: &emptied})
+		}
+	}
+	if len(change.GroupSpec) > 0 {
+		x.task(object.NewClusterComputeResource(x.admin.Client, at).Reconfigure(within(x.t), change, true))
+	}
+}
