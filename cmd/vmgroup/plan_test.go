@@ -27,7 +27,7 @@ func TestPlanSaysWhichGroupsOfTheManifestsHaveTheSameAddresses(t *testing.T) {
 	vc := against(startVCenter(t, vcsim.Config{Portgroups: 1}))
 	for network, says := range map[string]bool{"VM Network": true, "DC0_DVPG0": false} {
 		_, errs, status := preview(t, vc, group("shop", "VM Network")+group("blog", network))
-		if strings.Contains(errs, "blog/web: 10.0.0.4-10.0.0.9 in the network VM Network: the group shop/web has") != says || status != 2 {
+		if strings.Contains(errs, "blog/web: 10.0.0.4-10.0.0.9 in the network VM Network: the group shop/web also has") != says || status != 2 {
 			t.Errorf("%s: exit status %d: %s", network, status, errs)
 		}
 	}

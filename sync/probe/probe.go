@@ -222,9 +222,9 @@ func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
 	defer p.mu.Unlock()
 	g := p.groups[uid]
 	if g == nil || !sameQuestion(&g.readiness, r) || time.Now().After(g.until) {
-		return plan.Answers{Nobody: len(p.cfg.Networks.Allowed) == 0}
+		return plan.Answers{NoneAllowed: len(p.cfg.Networks.Allowed) == 0}
 	}
-	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Suppressed: g.suspected, Nobody: len(p.cfg.Networks.Allowed) == 0}
+	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Suppressed: g.suspected, NoneAllowed: len(p.cfg.Networks.Allowed) == 0}
 	for moRef, t := range g.targets {
 		all.Of[moRef] = plan.Answer{Address: t.address, Concluded: t.concluded, Failure: t.failure, Down: t.down}
 	}
