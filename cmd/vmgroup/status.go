@@ -187,7 +187,7 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	}
 	head := "vCenter " + s.VCenter.Address + ": connected"
 	if !s.VCenter.Known {
-		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; until it is, nothing is done, and the groups are shown as last known"
+		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; until it is, the server does nothing, and the groups are shown as last known"
 	}
 	if s.Slots != nil {
 		head += fmt.Sprintf("; %d of %d slots in use", s.Slots.Running, s.Slots.Most)
@@ -206,7 +206,7 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	host, _ := os.Hostname()
 	switch {
 	case s.Silent:
-		say(0, "Metacontroller has not called this replica of the server (%s) since %s: nothing is done, and the groups are as last known then. The VMs continue to run: delete none because of this. Another replica may be called (kubectl vmgroup status finds it), or Metacontroller is down, or can't reach this server: see its log, and the Events of any VmGroup.",
+		say(0, "Metacontroller has not called this replica of the server (%s) since %s: the server does nothing, and the groups are shown as they were at the last call. The VMs continue to run: delete none because of this. Another replica may be called (kubectl vmgroup status finds it), or Metacontroller is down, or can't reach this server: see its log, and the Events of any VmGroup.",
 			host, lastCall(s).UTC().Format("2006-01-02 15:04:05 UTC"))
 	case !s.Called && len(s.Groups) > 0:
 		say(0, "Metacontroller doesn't call this replica of the server (%s) for these groups, so their VMs are as vCenter shows them, and the rest as last known, if at all. If another replica runs, ask that one: kubectl vmgroup status finds it.", host)
