@@ -287,7 +287,7 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	})
 	vc := startVCenter(t, vcsim.Config{})
 	out, errs, status := preview(t, append(against(vc), append(env, "VMGROUP_CLIENT_CA_FILE="+k.path("ca.crt"))...), head+"}\n")
-	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan looks at vCenter itself") {
+	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan connects to vCenter itself") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
 	}
 }
