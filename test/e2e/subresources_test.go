@@ -64,7 +64,7 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	}
 }
 
-// The label of a group that nobody serves names no install: kubectl shows it.
+// kubectl shows the label of a group that no install serves.
 func TestKubectlShowsTheLabelOfTheInstall(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "unserved")

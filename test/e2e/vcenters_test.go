@@ -112,7 +112,7 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 		k.refuses(t, "another label of a group with "+what, "", label("=east"), "from none to 'east'")
 		status(`{"` + what + `":null}`)
 	}
-	k.passes(t, "another label of a group that nobody serves", "", label("=east")...)
+	k.passes(t, "another label of a group that no install serves", "", label("=east")...)
 	k.kubectl(t, "patch", "vg", "web", "--type=merge", "-p", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)
 	k.kubectl(t, "scale", "vg/web", "--replicas=0")
 	k.refuses(t, "scaled, but not there yet", "", label("=east"), "from none to 'east'")
