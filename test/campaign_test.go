@@ -67,7 +67,7 @@ type campaign struct {
 
 // each runs each life in a subtest of its own.
 func (c *campaign) each(t *testing.T, jobs []job) {
-	crew{abreast: *chaosParallel, lives: len(jobs)}.run(t, func(t *testing.T, n uint64) {
+	workers{abreast: *chaosParallel, lives: len(jobs)}.run(t, func(t *testing.T, n uint64) {
 		if time.Since(c.began) > *campaignFor {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// lasting is a server whose groups have a trouble that lasts, and what it does meanwhile.
+// lasting is a server whose groups have a persistent fault, and what the server does during that fault.
 type lasting struct {
 	*rig
 	*serverReplica

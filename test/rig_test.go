@@ -328,7 +328,7 @@ func (r *rig) names(folder string) []string {
 	for _, c := range children {
 		var vm mo.VirtualMachine
 		if err := r.admin.RetrieveOne(ctx, c.Reference(), []string{"name", "runtime.powerState"}, &vm); err != nil {
-			continue // gone meanwhile
+			continue // removed since it was listed
 		}
 		name := vm.Name
 		if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {

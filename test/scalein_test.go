@@ -118,7 +118,7 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 	}
 }
 
-// nobodyElseDid checks that no Event says of something that the server did that somebody else did it.
+// nobodyElseDid checks that no Event blames another account for what the server did.
 func nobodyElseDid(t *testing.T, g *metacontroller.Group) {
 	t.Helper()
 	for reason, text := range eventsOf(t, g) {

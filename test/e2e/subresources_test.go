@@ -225,7 +225,7 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 	}
 }
 
-// A disk that is given up is data that is lost, or so somebody may think.
+// A disk that is given up may be data that is lost.
 func TestDisksAreOnlyAddedAndGrowWhileTheGroupHasMembers(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "disks")

@@ -218,7 +218,7 @@ func TestALabelSaysWhichInstallServesAGroup(t *testing.T) {
 	}
 	t.Logf("as kubectl shows it:\n%s", k("get", "vg", "-L", vcenterLabel))
 	if g := r.group(t, namespace, "nowhere"); g.Status.Phase != "" || len(g.Finalizers) > 0 {
-		t.Errorf("somebody serves the group whose label names no install: %q, %v", g.Status.Phase, g.Finalizers)
+		t.Errorf("an install serves the group whose label names no install: %q, %v", g.Status.Phase, g.Finalizers)
 	}
 
 	label := func(name, value string) []string {

@@ -262,7 +262,7 @@ func TestMembersThatAScaleInRemovedAreNobodysDoing(t *testing.T) {
 }
 
 // TestAMemberThatComesBackBesideItsReplacementIsKept follows "A member has vanished" in docs/troubleshooting.md: whether the VM runs when it
-// is back, or not, nobody destroys it but the group's deletion.
+// is back, or not, only the group's deletion destroys it.
 func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 	s := scripted(t, 1)
 	for name, runs := range map[string]bool{"off": false, "on": true} {

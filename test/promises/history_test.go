@@ -47,7 +47,7 @@ func (h *history) touch(ref string) {
 	h.acts++
 }
 
-// settled forgets all specs but the last: the group is as that one says, or waits for somebody to change it.
+// settled forgets all specs but the last: the group is as the last one says, or waits for an operator.
 func (h *history) settled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "v
 // wanted is how many VMs the spec asks for.
 func (a applied) wanted() int {
 	if a.spec.Paused {
-		return math.MaxInt // nobody can go
+		return math.MaxInt // no member may be taken down
 	}
 	if a.deleted && a.spec.Deletion.Policy != v1alpha1.DeletionRetain {
 		return 0

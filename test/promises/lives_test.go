@@ -70,7 +70,7 @@ func randomLives(t *testing.T, seed uint64, replicas int) {
 	s.untouched()
 }
 
-// strangers puts VMs that are nobody's where groups are.
+// strangers creates VMs without an owner in the folders of groups.
 func (s *stage) strangers() {
 	for name, kind := range map[string]string{"/DC0/vm/web0-0": "vm-operator-template", "/DC0/vm/other": "vm-operator-template-2"} {
 		ref := s.vc.foreign(kind, "/DC0/vm", name[len("/DC0/vm/"):])
@@ -101,7 +101,7 @@ func (s *stage) untouched() {
 	now := s.vc.now()
 	for ref, was := range s.foreign {
 		if is := now.vms[ref]; is.changed != was.changed || is.String() != was.String() || is.folder != was.folder {
-			s.t.Errorf("of a VM that is nobody's, %s (version %s), became %s (version %s)", was, was.changed, is, is.changed)
+			s.t.Errorf("a VM without an owner, %s (version %s), became %s (version %s)", was, was.changed, is, is.changed)
 		}
 	}
 }
@@ -415,7 +415,7 @@ func (m *led) replaceOne() {
 		return !stays
 	})
 	m.settle(false)
-	m.edit("replace nobody", func(s *v1alpha1.VmGroupSpec) { s.Replace = nil })
+	m.edit("replace none", func(s *v1alpha1.VmGroupSpec) { s.Replace = nil })
 	m.settle(false)
 	m.kept(before, 1+len(before)-len(m.refs(true))) // a standby member may have been powered on
 }

@@ -323,7 +323,7 @@ func (v *vcenter) hasDisk(id string) bool {
 	return false
 }
 
-// foreign makes a VM that is nobody's, a full clone of a template or of a member, in a folder.
+// foreign makes a VM without an owner, a full clone of a template or of a member, in a folder.
 func (v *vcenter) foreign(from, folder, name string) string {
 	v.t.Helper()
 	source, err := v.finder.VirtualMachine(v.ctx, from)
