@@ -246,8 +246,8 @@ func tallyReason(s v1alpha1.VmGroupStatus, reason string) (n int) {
 	return n
 }
 
-// The group's status goes with it, so only Events say what an abandoned group leaves behind: also while vCenter is cut off, and by a server
-// that was started then.
+// An abandoned group's status is deleted with the group, so only Events say what it leaves behind: also while vCenter can't be reached, and
+// by a server that was started during that time.
 func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []string{"no", "yes", "yes, and a restart"} {

@@ -134,7 +134,7 @@ func TestPreviewsAndReadersLeaveNoTrace(t *testing.T) {
 	})
 }
 
-// A preview's calls of vCenter are those of one look at what its first steps need, whatever its file says.
+// A preview reads from vCenter only what its first steps need, once, whatever its file contains.
 func TestNoFileMultipliesThePreviewsCallsOfVCenter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ import (
 // patience is how long a test in a bubble waits for what should happen, in virtual time.
 const patience = 30 * time.Minute
 
-// realPatience is that of tests in real time: far below go test's own limit, which would not say what is missing.
+// realPatience is the patience of tests in real time: far below go test's own limit, whose failure wouldn't say what is missing.
 const realPatience = 5 * time.Minute
 
 // rig is an embedded vCenter with an administrator logged in to it.

@@ -31,7 +31,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 		limits  vcsim.Limits
 		linked  bool
 		members int
-		// so many clones run at once, and at most so many tasks are running
+		// how many clones run at once, and how many tasks at most
 		atOnce, most int
 	}{
 		{"full clones of a host", vcsim.Limits{HostUnits: 16}, false, *slotsMembers, 4, 33},

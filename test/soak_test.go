@@ -121,7 +121,7 @@ func (s *soak) churn(d time.Duration) {
 	all.Wait()
 }
 
-// life is that of one group: each has a UID of its own; names are reused.
+// life runs the life of one group. Each group has its own UID; names are reused.
 func (s *soak) life(name string) {
 	n := s.lived.Add(1)
 	g := metacontroller.New("", "default", name, fmt.Sprintf("uid-soak-%d", n), int32(1+rand.IntN(3)))
@@ -199,7 +199,7 @@ func (s *soak) watched() bool {
 }
 
 // endAbandoned ends sessions that no client uses, as vCenter does after its time limit: a session whose logout took longer, on a busy
-// machine, than a replica waits for it; and a collector whose creation an outage left without a reply, which goes with its session.
+// machine, than a replica waits; and, with its session, a collector whose creation got no reply in an outage.
 func (s *soak) endAbandoned() {
 	s.t.Helper()
 	for began := time.Now(); !s.watched() && time.Since(began) < 2*time.Minute; {

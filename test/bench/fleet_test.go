@@ -32,7 +32,7 @@ var (
 	fleetDuring = flag.Duration("fleet.during", 20*time.Second, "how long it is watched during full reads, at least")
 )
 
-// limitFor is the GOMEMLIMIT that docs/install.md names for so many VMs.
+// limitFor returns the GOMEMLIMIT that docs/install.md recommends for that many VMs.
 func limitFor(b *testing.B, machines int) string {
 	b.Helper()
 	page, err := docs.Pages.ReadFile("install.md")

@@ -150,7 +150,7 @@ func TestAnEditThatCannotSucceedTakesNoMemberDown(t *testing.T) {
 	}
 }
 
-// blocked makes an edit that cannot succeed, and takes it back: no member goes.
+// blocked makes an edit that cannot succeed, and reverts it: no member is taken down.
 func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
 	m.t.Helper()
 	before, was := m.refs(false), m.now().Spec

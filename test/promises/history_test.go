@@ -20,8 +20,8 @@ type applied struct {
 	deleted bool
 }
 
-// history is what users and administrators did to a group, as far as the server might still act on it: the specs since the group last was
-// as one said. It is safe for use from several goroutines.
+// history records what users and administrators did to a group and the server might still act on: the specs since the group last matched
+// one. It is safe for use from several goroutines.
 type history struct {
 	mu      sync.Mutex
 	specs   []applied
@@ -78,7 +78,7 @@ func (h *history) window() (specs []applied, touched func(ref string) bool, acts
 	}, h.acts
 }
 
-// templates are those that vCenter has, by their name, with the kind of guest that tells what a VM was cloned from.
+// templates are vCenter's templates, by name, with the kind of guest by which the tests recognize a VM's template.
 var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "vm-operator-template-2": "ubuntu64Guest"}
 
 // wanted is how many VMs the spec asks for.

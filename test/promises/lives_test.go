@@ -245,7 +245,7 @@ func (m *led) live() {
 	}
 }
 
-// moment waits for a moment in the midst of what the server does.
+// moment waits for a random time, so that the next edit comes while the server works.
 func (m *led) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond) }
 
 // scale sets replicas. A member that stays keeps its VM.
@@ -336,7 +336,7 @@ func (m *led) rollAndBack() {
 	m.settle(false)
 }
 
-// canary tries a change on some members, and goes on or back.
+// canary tries a change on some members, and then completes or reverts it.
 func (m *led) canary() {
 	before := m.now()
 	many := []intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")}[m.random.IntN(3)]
@@ -401,7 +401,7 @@ func (m *led) some(running bool) (name, ref string) {
 	return name, refs[name]
 }
 
-// replaceOne names a member in spec.replace: it goes, and no other.
+// replaceOne names a member in spec.replace: the server replaces that member, and no other.
 func (m *led) replaceOne() {
 	before := m.refs(false)
 	name, ref := m.some(true)
