@@ -19,7 +19,7 @@ func selectorOf(t *testing.T, objects built, id string) *metav1.LabelSelector {
 	return decode[compositeController](t, objects, id).Spec.ParentResource.LabelSelector
 }
 
-// Groups have never had the label, unless somebody installed several servers: those that exist stay selected.
+// Groups have no label unless several servers are installed, so the default install must select groups without it.
 func TestTheDefaultInstallSelectsTheGroupsWithoutTheLabel(t *testing.T) {
 	for tree := range trees {
 		selector, err := metav1.LabelSelectorAsSelector(selectorOf(t, build(t, tree), "CompositeController/vmgroup"))

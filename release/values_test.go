@@ -61,7 +61,7 @@ func TestTheChartOfACheckoutNeedsNoNetworkAndNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, proxy := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
-		t.Setenv(proxy, "http://127.0.0.1:1") // where nobody answers
+		t.Setenv(proxy, "http://127.0.0.1:1") // no server listens there
 	}
 	for _, args := range [][]string{{"template", "vmgroup"}, {"lint", "--strict"}} {
 		if _, err := helmOn(t, dir, args...); err != nil {

@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A member of which nothing is to be prepared costs its clone, its power-on, which DRS makes two tasks of, and its share of what is read and
-// awaited for several at a time. Nothing is written to it in between.
+// A member without a preparation costs the calls of its clone, of its power-on (two tasks with DRS), and its share of the reads and waits
+// that members share. The server writes nothing to it in between.
 func TestBringingAPlainMemberUpCostsNoCallForItsDisks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

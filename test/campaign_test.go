@@ -54,7 +54,7 @@ func TestCampaign(t *testing.T) {
 	c.summarize(t, len(jobs))
 }
 
-// campaign is what is known of the lives so far.
+// campaign records what is known about the lives so far.
 type campaign struct {
 	began time.Time
 	mu    sync.Mutex // guards the fields below
@@ -67,7 +67,7 @@ type campaign struct {
 
 // each runs each life in a subtest of its own.
 func (c *campaign) each(t *testing.T, jobs []job) {
-	crew{abreast: *chaosParallel, lives: len(jobs)}.run(t, func(t *testing.T, n uint64) {
+	workers{abreast: *chaosParallel, lives: len(jobs)}.run(t, func(t *testing.T, n uint64) {
 		if time.Since(c.began) > *campaignFor {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *campaign) each(t *testing.T, jobs []job) {
 	})
 }
 
-// mostTriedAgain is how many violations of a campaign are repeated and shrunk: a defect that makes hundreds of lives fail is known by then.
+// mostTriedAgain is how many violations of a campaign are repeated and shrunk: more lives that fail don't show more about a defect.
 const mostTriedAgain = 5
 
 // run runs one life, and reports it if it fails.
@@ -109,7 +109,7 @@ func (c *campaign) run(t *testing.T, j job) {
 	a.report(t, j.strikes, o)
 }
 
-// note takes in which breaks of a life happened; an unbroken one shows its calls.
+// note records which breaks of a life happened and, for a life without breaks, its calls.
 func (c *campaign) note(j job, f *faults) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +131,8 @@ func (c *campaign) note(j job, f *faults) {
 	}
 }
 
-// jobs lists the breaks: of each method every way of failing, at a call and in a course that the seed chooses; of what changes something, in
-// each course. Calls that make the group are broken in the first chapter's lives.
+// jobs lists the breaks: for each method, every way of failing, at a call and in a course that the seed chooses; for a method that changes
+// something, in each course. Calls that create the group are broken in lives of the first chapter.
 func (c *campaign) jobs() (all []job) {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
 	from := func(of course, method string) int {
@@ -178,7 +178,7 @@ func (c *campaign) missing() (jobs []job) {
 // neverAtMost is how many breaks of a hundred might never happen: which calls a life makes varies a little.
 const neverAtMost = 2
 
-// summarize checks that every life was run, and that nearly all of so many breaks happened.
+// summarize checks that every life was run, and that nearly all of the tried breaks happened.
 func (c *campaign) summarize(t *testing.T, tried int) {
 	if c.notRun > 0 {
 		t.Errorf("the time (-campaign.for) was over with %d lives left to run", c.notRun)

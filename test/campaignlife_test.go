@@ -145,7 +145,7 @@ func (f *faults) ask(l *life, wire *vcsim.Wire, c vcsim.Call) (b vcsim.Break, br
 // leastStall is how long a call is stalled at least if its caller gives it up before the stall is over. (The least limit of a call is 2 s.)
 const leastStall = time.Second
 
-// whyNot says why a break did not happen; empty: it did.
+// whyNot says why a break did not happen; empty if it did.
 func (f *faults) whyNot(s strike) string {
 	f.mu.Lock()
 	at, struck := f.struck[s]

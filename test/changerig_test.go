@@ -55,11 +55,11 @@ func (r *rig) members() []vcsim.VM {
 	})
 }
 
-// unselectedWrong begins what is wrong with the answer to a finalize of a group that isn't being deleted.
+// unselectedWrong is the beginning of errors about the answer to a finalize of a group that isn't being deleted.
 const unselectedWrong = "a group that is not selected"
 
 // judgeUnselected checks the answer to a finalize of a group that isn't being deleted (Group.Unselect): it is finalized only if vCenter has
-// nothing of it.
+// no VM of the group.
 func (r *rig) judgeUnselected(g *metacontroller.Group, finalized bool, err error) {
 	r.t.Helper()
 	if err != nil {
@@ -108,7 +108,7 @@ func isOfOther(vm vcsim.VM) bool {
 	return err == nil && stamp.Revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: otherTemplate})
 }
 
-// extremes are the least and the most of a count.
+// extremes are the minimum and the maximum of a count.
 type extremes struct{ least, most, looks int }
 
 // sample counts something whenever vCenter changes, until stop, which returns the extremes.

@@ -31,7 +31,7 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	planted, counts := plantedDefect(t), newCounts()
-	crew{abreast: *chaosParallel, first: *chaosSeed, lives: *chaosSeeds, lasts: *chaosFor, more: counts.sums}.run(t, func(t *testing.T, seed uint64) {
+	workers{abreast: *chaosParallel, first: *chaosSeed, lives: *chaosSeeds, lasts: *chaosFor, more: counts.sums}.run(t, func(t *testing.T, seed uint64) {
 		steps := kept(script(seed), some)
 		if o := runLife(t, seed, steps, planted, counts); len(o.wrong) > 0 {
 			a := againOf(t, seed, planted)

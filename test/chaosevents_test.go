@@ -23,7 +23,7 @@ func (w *watch) isTouched(ref string) bool {
 
 var anyMoRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
 
-// judgeBlame checks that Events say that somebody did something only about VMs that an operator did something to.
+// judgeBlame checks that Events blame an account only for VMs that an operator changed.
 func (l *life) judgeBlame() {
 	for name, event := range l.group.Events {
 		if !strings.Contains(string(event), " in vCenter by ") {
@@ -31,7 +31,7 @@ func (l *life) judgeBlame() {
 		}
 		for _, ref := range anyMoRef.FindAllString(string(event), -1) {
 			if !l.isTouched(ref) {
-				l.t.Errorf("the server says that somebody did what nobody did to %s: %s: %s", ref, name, event)
+				l.t.Errorf("an Event blames an account for what no operator did to %s: %s: %s", ref, name, event)
 			}
 		}
 	}

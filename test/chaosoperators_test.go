@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// onMember is what an operator does to a member, or to a VM in quarantine. If it fails (the VM is busy, or gone meanwhile), nothing
-// has happened.
+// onMember is what an operator does to a member, or to a VM in quarantine. If it fails (the VM is busy, or has been removed), nothing has
+// happened.
 func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation {
 	return operation{name, weight, func(l *life) {
 		ours := l.ours()

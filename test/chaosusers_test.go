@@ -179,7 +179,7 @@ var edits = []operation{
 		s.Deletion.HoldTimeoutSeconds = pick(l.rand, []int32{0, 60, 300})
 		return fmt.Sprint(s.Deletion.HoldTimeoutSeconds)
 	}),
-	{"somebody holds members, or lets them go", 4, func(l *life) { // which doesn't change the generation
+	{"a user holds members, or lets them go", 4, func(l *life) { // which doesn't change the generation
 		l.group.Annotations = map[string]string{}
 		for _, m := range l.group.Status.Members {
 			if l.rand.IntN(2) == 0 {

@@ -22,7 +22,7 @@ import (
 // renaming or moving a VM, or its folder, opens the lock that its name is, and giving up a VM that vanished accepts the risk
 // - a VM with the stamp of a group that was finalized
 // - in a peaceful life, fewer working members than promised: see leastOf
-// - an Event that says that somebody did what no operator did: see judgeBlame
+// - an Event that blames an account for what no operator did: see judgeBlame
 //
 // It also keeps the diary.
 type watch struct {
@@ -183,7 +183,7 @@ func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
-// look looks at vCenter once. It gets the promise before and after, because that may change meanwhile.
+// look looks at vCenter once. It gets the promise before and after, because the promise may change during the look.
 func (w *watch) look(l *life) {
 	w.mu.Lock()
 	uid, buried, least := w.uid, slices.Clone(w.buried), w.least

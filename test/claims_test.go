@@ -47,7 +47,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 			t.Errorf("the plan is %s", answer)
 		}
 		ob.Edit(edit)
-		if text := says(ob); text != "10.0.0.9-10.0.0.19 in the network VM Network: the group oa has addresses of this range, too" {
+		if text := says(ob); text != "10.0.0.9-10.0.0.19 in the network VM Network: the group oa also has addresses of this range" {
 			t.Errorf("ob says %q", text)
 		}
 		up(t, ob)
@@ -58,7 +58,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 			t.Errorf("of two, oa says %q", text)
 		}
 		remove(t, ob)
-		if text := says(oa); text != "10.0.0.4-10.0.0.9 in the network VM Network: a group of another namespace has addresses of this range, too" {
+		if text := says(oa); text != "10.0.0.4-10.0.0.9 in the network VM Network: a group of another namespace also has addresses of this range" {
 			t.Errorf("of another namespace, oa says %q", text)
 		}
 		remove(t, stranger)

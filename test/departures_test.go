@@ -81,7 +81,7 @@ func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.
 	})
 }
 
-// A PowerOn of another replica that was suspended on its way turns a VM on that is in quarantine by then, as an operator would.
+// A PowerOn of another replica can be delayed, and then power on a VM that is already in quarantine, as an operator could.
 func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,7 @@ func TestAPausedGroupStaysAsItIsAndPlanShowsWhatWouldBeDone(t *testing.T) {
 	})
 }
 
-// planOf returns a group's phase, and what would be done for it: "PowerOn web-1", one step a line. The group's status stays as it
-// is stored.
+// planOf returns a group's phase, and the steps of its plan: "PowerOn web-1", one step a line. The stored status doesn't change.
 func planOf(t *testing.T, g *metacontroller.Group) (message, steps string) {
 	t.Helper()
 	body, err := g.Body(false)

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A backup leaves snapshots, and an operator moves a disk: a disk that isn't the member's stays, its own ones go with it, and a
-// message tells the person who has to act.
+// A backup leaves snapshots, and an operator moves a disk: the server keeps a disk that isn't the member's, destroys the member's own disks
+// with it, and a message says what the operator must do.
 func TestAnotherVMsDiskSurvivesSnapshotsStorageVMotionAndDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

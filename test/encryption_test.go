@@ -58,7 +58,7 @@ func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 		g := first.group("web", 2)
 		encrypts(&g.Spec)
 		r.LoseReply("PbmQueryIOFiltersFromProfileId", 3)
-		until(t, g, "that nobody knows whether the policy encrypts", func(a metacontroller.Answer) bool {
+		until(t, g, "that it is unknown whether the policy encrypts", func(a metacontroller.Answer) bool {
 			return strings.Contains(a.Status.LastMessage, "storage policy service")
 		})
 		until(t, g, "the missing key provider", func(a metacontroller.Answer) bool {

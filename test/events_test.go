@@ -130,7 +130,7 @@ func TestWhatAServerRemovedBeforeItEndedIsNobodysDoing(t *testing.T) {
 	t.Parallel()
 	others := &defect{state: func(s plan.VCenterState) plan.VCenterState { // a server that does not know its own account (S5)
 		for i := range s.Gone {
-			s.Gone[i].By = plan.Actor{User: "somebody"}
+			s.Gone[i].By = plan.Actor{User: "another account"}
 		}
 		return s
 	}}
@@ -158,7 +158,7 @@ func TestWhatAServerRemovedBeforeItEndedIsNobodysDoing(t *testing.T) {
 					}
 				}
 				if (blames != "") != (planted != nil) {
-					t.Errorf("Events that blame somebody: %q", blames)
+					t.Errorf("Events that blame an account: %q", blames)
 				}
 			})
 		})
@@ -210,7 +210,7 @@ func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-// An entry that was carried out names nothing any more, and nobody is told of that: not then, nor after another edit or a restart.
+// An entry that was carried out names no VM any more. No Event reports that, neither at once nor after another edit or a restart.
 func TestANewEntryOfReplaceThatNamesNoVMIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,8 +246,8 @@ func tallyReason(s v1alpha1.VmGroupStatus, reason string) (n int) {
 	return n
 }
 
-// The group's status goes with it, so only Events say what an abandoned group leaves behind: also while vCenter is cut off, and by a server
-// that was started then.
+// An abandoned group's status is deleted with the group, so only Events say what it leaves behind: also while vCenter can't be reached, and
+// by a server that was started during that time.
 func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []string{"no", "yes", "yes, and a restart"} {

@@ -54,7 +54,7 @@ func (r *rig) targets(t *testing.T, g *metacontroller.Group) (all []string) {
 	return all
 }
 
-// VMware Tools that fall silent, as while they are upgraded, take no address away, no endpoint and no target, and nobody is healed for it:
+// While VMware Tools are silent, as during their upgrade, members keep their addresses, endpoints and targets, and the server heals none:
 // not by a replica of the server that has just started either, which knows the addresses from the status alone.
 func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.T) {
 	t.Parallel()

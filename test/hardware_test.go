@@ -20,7 +20,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// updated syncs a group after an edit until it is RUNNING for that generation, and fails if fewer than least members run meanwhile.
+// updated syncs a group after an edit until it is RUNNING for that generation, and fails if fewer than least members run at any time until
+// then.
 func (r *rig) updated(g *metacontroller.Group, least int) {
 	r.t.Helper()
 	until(r.t, g, "the edit reaches all members", func(a metacontroller.Answer) bool {

@@ -16,11 +16,11 @@ import (
 
 const module = "codeconnect.vmworld.com/vmgroup"
 
-// walls lists what each package can import of this module, and the third parties that only some packages can import. Imports run
-// one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, which has the words for clones.
-var walls = map[string]struct {
+// allowed lists which packages of this module each package can import, and which of the guarded third-party modules. Imports run
+// one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, which has the types of the spec.
+var allowed = map[string]struct {
 	ours   []string
-	theirs []string // of the guarded third parties below
+	theirs []string // names of the guarded modules below
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
@@ -61,6 +61,7 @@ var walls = map[string]struct {
 	"test/memnet":                 {},
 }
 
+// guarded are the third-party modules that only listed packages can import, with their names in allowed.
 var guarded = map[string]string{
 	"github.com/go-chi/chi": "chi", "github.com/vmware/govmomi": "govmomi", "github.com/rs/zerolog": "zerolog",
 	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",
@@ -80,15 +81,15 @@ func TestImportsRunOneWay(t *testing.T) {
 			return fs.SkipDir
 		}
 		if d.IsDir() && path != ".." && isModule(path) {
-			return fs.SkipDir // these have walls of their own
+			return fs.SkipDir // other modules have go.mod files of their own
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
 		pkg := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), ".."+string(filepath.Separator)))
-		wall, known := walls[pkg]
+		can, known := allowed[pkg]
 		if !known {
-			t.Errorf("%s has no wall: list in walls what it can import", pkg)
+			t.Errorf("%s isn't in allowed: add it, with the packages that it can import", pkg)
 			return nil
 		}
 		seen[pkg] = true
@@ -99,17 +100,17 @@ func TestImportsRunOneWay(t *testing.T) {
 		for _, i := range file.Imports {
 			name, _ := strconv.Unquote(i.Path.Value)
 			if ours, ok := strings.CutPrefix(name, module+"/"); ok {
-				if used[pkg+" "+ours] = true; !slices.Contains(wall.ours, ours) {
+				if used[pkg+" "+ours] = true; !slices.Contains(can.ours, ours) {
 					t.Errorf("%s imports %s", path, ours)
 				}
 			}
 			for prefix, short := range guarded {
-				if strings.HasPrefix(name, prefix) && !slices.Contains(wall.theirs, short) {
+				if strings.HasPrefix(name, prefix) && !slices.Contains(can.theirs, short) {
 					t.Errorf("%s imports %s", path, name)
 				}
 			}
 			if (strings.HasPrefix(pkg, "sync/plan") || pkg == "sync/limiter") && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
-				t.Errorf("%s imports %s: it is pure", path, name)
+				t.Errorf("%s imports %s, which a pure package can't import", path, name)
 			}
 		}
 		return nil
@@ -117,13 +118,13 @@ func TestImportsRunOneWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for pkg, wall := range walls {
+	for pkg, can := range allowed {
 		if !seen[pkg] {
-			t.Errorf("%s has no files: remove its wall", pkg)
+			t.Errorf("%s has no files: remove it from allowed", pkg)
 		}
-		for _, ours := range wall.ours {
+		for _, ours := range can.ours {
 			if !used[pkg+" "+ours] {
-				t.Errorf("%s no longer imports %s: remove that from its wall", pkg, ours)
+				t.Errorf("%s no longer imports %s: remove that from allowed", pkg, ours)
 			}
 		}
 	}
@@ -143,13 +144,13 @@ func TestTheTableOfPackagesInTheDesignListsAllAndNoOther(t *testing.T) {
 			continue
 		}
 		for i, name := range strings.Split(cells[1], "`") {
-			if _, known := walls[name]; i%2 == 1 && !known {
+			if _, known := allowed[name]; i%2 == 1 && !known {
 				t.Errorf("the table has %s, which is no package", name)
 			}
 			listed[name] = true
 		}
 	}
-	for pkg := range walls {
+	for pkg := range allowed {
 		if !listed[pkg] && !strings.HasPrefix(pkg, "test/") {
 			t.Errorf("the table of packages lacks %s", pkg)
 		}

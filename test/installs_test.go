@@ -13,12 +13,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// install is a server with settings of its own, as one of several installs for one vCenter has.
+// install starts a server with settings of its own, like one of several installs for one vCenter.
 func (r *rig) install(folder, clusterID string) *serverReplica {
 	return r.serve(func(v *vsphere.Config, _ *loop.Config) { v.Folder, v.ClusterID = folder, clusterID })
 }
 
-// targets is what a replica tells Prometheus.
+// targets returns a replica's answer to Prometheus.
 func (s *serverReplica) targets() string {
 	s.rig.t.Helper()
 	client := &http.Client{Transport: &s.rig.hooks}
@@ -63,7 +63,7 @@ func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 	})
 }
 
-// One vCenter answers to both, so nothing tells an install that a group was another's: the policies keep them apart.
+// Both installs use one vCenter, so an install can't know that a group was another install's: the policies keep them apart.
 func TestAnInstallForTheSameVCenterTakesAGroupOverAsItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (r *rig) disksOf() (all []string) {
 				who = append(who, w.InstanceUUID)
 			}
 		}
-		has := "nobody"
+		has := "none"
 		if len(d.VMs) > 0 {
 			has = strings.TrimPrefix(strings.Join(d.VMs, ","), web+"/")
 		}
@@ -61,7 +61,7 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 		r.disksAre("grown", "default/web-0/data 3 2 web-0", "default/web-1/data 3 2 web-1")
 		g.Scale(1)
 		up(t, g)
-		r.disksAre("scaled in", "default/web-0/data 3 2 web-0", "default/web-1/data 3 2 nobody")
+		r.disksAre("scaled in", "default/web-0/data 3 2 web-0", "default/web-1/data 3 2 none")
 		if d := g.Status.Disks; len(d) != 2 || d[1].State != v1alpha1.DiskDetached || d[1].Ordinal != 1 {
 			t.Errorf("the status has %+v", d)
 		}
@@ -76,7 +76,7 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 			t.Errorf("the status has %+v", d)
 		}
 		remove(t, g)
-		r.disksAre("when the group is gone", "default/web-0/data 3 2 nobody")
+		r.disksAre("when the group is gone", "default/web-0/data 3 2 none")
 		if warnings.Len() > 0 {
 			t.Errorf("what was asked for is logged as a warning: %s", &warnings)
 		}

@@ -180,7 +180,8 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 	})
 }
 
-// A tool that takes back each change a moment later is a lasting trouble: it is said all the time, and costs a try a minute.
+// A tool that reverts each change at once causes a persistent fault: the status reports it all the time, and the server retries once a
+// minute.
 func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

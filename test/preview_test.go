@@ -56,7 +56,7 @@ func strangers(n int) (all []v1alpha1.Member) {
 	return all
 }
 
-// scribble changes a file as nobody in his right mind would.
+// scribble overwrites a part of a file with invalid text.
 func scribble(rng *rand.Rand, file *v1alpha1.VmGroup) {
 	for range 1 + rng.IntN(4) {
 		switch s := &file.Status; rng.IntN(13) {
@@ -134,7 +134,7 @@ func TestPreviewsAndReadersLeaveNoTrace(t *testing.T) {
 	})
 }
 
-// A preview's calls of vCenter are those of one look at what its first steps need, whatever its file says.
+// A preview reads from vCenter only what its first steps need, once, whatever its file contains.
 func TestNoFileMultipliesThePreviewsCallsOfVCenter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

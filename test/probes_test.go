@@ -122,7 +122,7 @@ func TestAServerThatCanAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
 }
 
 // Each replica asks by itself, and there is no consensus: while one does not reach a member that answers the other, the status says at each
-// call what the replica knows that is called, and nobody is healed, as no time-out passes.
+// call what the replica knows that is called, and the server heals no member, as no time-out passes.
 func TestAMemberThatOnlyOneReplicaReachesIsNotHealed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

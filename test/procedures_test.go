@@ -336,7 +336,7 @@ func TestTakeTheDisksOfAFormerGroup(t *testing.T) {
 		former.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true}}
 		up(t, former)
 		remove(t, former)
-		r.disksAre("when the group is gone", "default/web-0/data 2 1 nobody", "default/web-1/data 2 1 nobody")
+		r.disksAre("when the group is gone", "default/web-0/data 2 1 none", "default/web-1/data 2 1 none")
 
 		g := s.groupOf("default", "web", "uid-of-the-next", 2)
 		g.Spec.Disks = former.Spec.Disks

@@ -23,7 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// lasting is a server whose groups have a trouble that lasts, and what it does meanwhile.
+// lasting is a server whose groups have a persistent fault, and what the server does during that fault.
 type lasting struct {
 	*rig
 	*serverReplica
@@ -32,7 +32,7 @@ type lasting struct {
 	registry *prometheus.Registry
 
 	mu    sync.Mutex
-	fault types.BaseMethodFault // of what is refused; nil: nothing is
+	fault types.BaseMethodFault // the fault of refused calls; nil: vCenter refuses none
 	tries []time.Time
 	calls []string // methods, but those of the stream
 	dials int      // connections to vCenter that were begun
@@ -103,7 +103,7 @@ func (x *lasting) dialing(dial dialer) dialer {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// becomes begins or ends the trouble.
+// becomes begins the fault, or ends it (nil).
 func (x *lasting) becomes(fault types.BaseMethodFault) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -119,7 +119,7 @@ func (x *lasting) since() (tries, calls int) {
 	return tries, calls
 }
 
-// called calls for groups as Metacontroller does, for so long.
+// called calls for groups as Metacontroller does, during that time.
 func called(t *testing.T, during time.Duration, groups ...*metacontroller.Group) {
 	t.Helper()
 	end := time.Now().Add(during)
@@ -192,7 +192,7 @@ func TestLastingRefusalsAreTriedOnceAMinuteForAllGroups(t *testing.T) {
 	}
 }
 
-// lastingRefusal lets all clones of so many groups end in a fault for a quarter of an hour.
+// lastingRefusal lets all clones of n groups end in a fault for a quarter of an hour.
 func lastingRefusal(t *testing.T, fault types.BaseMethodFault, n int) {
 	x := newLasting(t, vcsim.Config{}, "CloneVM_Task")
 	x.becomes(fault)
@@ -237,7 +237,7 @@ func lastingRefusal(t *testing.T, fault types.BaseMethodFault, n int) {
 	}
 }
 
-// idleCalls are those of a server in ten minutes that has nothing to do: reads of everything, and the session.
+// idleCalls bounds the calls of an idle server in ten minutes: full reads, and calls that keep the session.
 const idleCalls = 20
 
 // A group whose clones are not refused is created, edited and deleted beside groups whose clones are, as if it were alone: in the first
@@ -278,7 +278,7 @@ func (x *lasting) lifeOf(t *testing.T, name string) (s stretches) {
 	return s
 }
 
-// judgeNeighbour allows a fifth more than without the trouble, and a call's time.
+// judgeNeighbour allows another group a fifth more time than without the fault, and the time of a call.
 func (x *lasting) judgeNeighbour(when string, with, without stretches) {
 	x.t.Helper()
 	x.t.Logf("%s: %+v; alone: %+v", when, with, without)

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Anyone who names a member in the spec or in an annotation copies its name from the status, whatever its VM is called in vCenter now.
+// Users copy a member's name from the status to the spec or to an annotation, even if its VM has another name in vCenter.
 func TestListsTakeTheNameThatTheStatusShowsAfterARenameInVCenter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -105,7 +105,8 @@ func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
 	})
 }
 
-// A member that vCenter lost while it had another name is found in vCenter's events by that one, also by a server that never saw it.
+// If vCenter loses a member that was renamed, its events have the VM's name: a server finds the events by that name, even if it never saw
+// the VM.
 func TestARenamedMemberThatVanishesIsNamedAsTheSpecTakesIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -224,8 +224,9 @@ func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 	})
 }
 
-// One replica is called for the deletion; the other has a lease, and is not called any more. Where guests are asked to shut down, their
-// stamps tell it before anything is off. Otherwise it may power a member on again, but not once one was removed.
+// One replica is called for the deletion; the other still has a lease, but gets no more calls. If guests are asked to shut down, their
+// stamps show the deletion to the other replica before any VM is off. Otherwise it may power a member on again, but not after a member was
+// removed.
 func TestAReplicaThatIsNotCalledForADeletionRecreatesNothing(t *testing.T) {
 	t.Parallel()
 	for name, guest := range map[string]vcsim.Guest{"with VMware Tools": {Tools: true}, "without": {}} {

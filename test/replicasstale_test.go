@@ -34,8 +34,8 @@ func (c *wiredReplica) post(hook, file string) metacontroller.Answer {
 	return a
 }
 
-// allReady reports whether a group has this many members, all ready. Its phase is of no use here: a captured parent without a child
-// is sent for so long that a foreign object seems to have the child's name.
+// allReady reports whether a group has this many members, all ready. The phase can't be used here: the captured parent is sent so long
+// without its child that a foreign object seems to have the child's name.
 func allReady(a metacontroller.Answer, n int32) bool {
 	return a.Status.CurrentReplicas == n && a.Status.ReadyReplicas == n
 }

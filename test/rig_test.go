@@ -37,7 +37,7 @@ import (
 // patience is how long a test in a bubble waits for what should happen, in virtual time.
 const patience = 30 * time.Minute
 
-// realPatience is that of tests in real time: far below go test's own limit, which would not say what is missing.
+// realPatience is the patience of tests in real time: far below go test's own limit, whose failure wouldn't say what is missing.
 const realPatience = 5 * time.Minute
 
 // rig is an embedded vCenter with an administrator logged in to it.
@@ -328,7 +328,7 @@ func (r *rig) names(folder string) []string {
 	for _, c := range children {
 		var vm mo.VirtualMachine
 		if err := r.admin.RetrieveOne(ctx, c.Reference(), []string{"name", "runtime.powerState"}, &vm); err != nil {
-			continue // gone meanwhile
+			continue // removed since it was listed
 		}
 		name := vm.Name
 		if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {

@@ -30,7 +30,7 @@ func leastRole() (ids []string) {
 	return ids
 }
 
-// everything makes a group use all that needs a privilege of its own.
+// everything sets all fields of a spec that need a further privilege.
 func everything(s *v1alpha1.VmGroupSpec) {
 	s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
 	s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed"}}

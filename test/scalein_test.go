@@ -16,8 +16,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A scale-in from n to m destroys n - m members and no other, and clones none, whatever stops on the way: the next server knows the
-// members from a status that was written before the first one went.
+// A scale-in from n to m destroys n - m members and no other, and clones none, even if the server stops on the way: the next server knows
+// the members from a status that was written before the first one was destroyed.
 func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 	t.Parallel()
 	percent := func(p string) *intstr.IntOrString {
@@ -37,7 +37,7 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 		standby     int32
 		left        int32         // of these
 		gone        int           // how many VMs are destroyed when the server stops
-		late        time.Duration // the time until vCenter's events tell
+		late        time.Duration // the time until vCenter's events list a removal
 	}
 	cases := []scaleIn{
 		{20, 10, percent("50%"), "", 0, 0, 1, 0},
@@ -118,7 +118,7 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 	}
 }
 
-// nobodyElseDid checks that no Event says of something that the server did that somebody else did it.
+// nobodyElseDid checks that no Event blames another account for what the server did.
 func nobodyElseDid(t *testing.T, g *metacontroller.Group) {
 	t.Helper()
 	for reason, text := range eventsOf(t, g) {

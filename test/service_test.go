@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// endpoints are those of all slices of the group, as "name ready|serving|terminating", in order.
+// endpoints returns the endpoints of all slices of the group, as "name ready|serving|terminating", in order.
 func endpoints(t testing.TB, g *metacontroller.Group) []string {
 	t.Helper()
 	var all []string

@@ -31,12 +31,12 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 		limits  vcsim.Limits
 		linked  bool
 		members int
-		// so many clones run at once, and at most so many tasks are running
+		// how many clones run at once, and how many tasks at most
 		atOnce, most int
 	}{
 		{"full clones of a host", vcsim.Limits{HostUnits: 16}, false, *slotsMembers, 4, 33},
 		{"full clones of a host, queued tasks say that they run", vcsim.Limits{HostUnits: 16, Unseen: true}, false, *slotsMembers,
-			// twenty begin, five end before it shows that they wait, and four are powered on meanwhile
+			// twenty begin, five end before their wait shows, and four are powered on in that time
 			4, 33},
 		{"linked clones of a host", vcsim.Limits{HostUnits: 16}, true, 2 * *slotsMembers, 16, 33},
 		{"linked clones of a host, queued tasks say that they run", vcsim.Limits{HostUnits: 16, Unseen: true}, true, 2 * *slotsMembers, 16, 33},
@@ -86,7 +86,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 	}
 }
 
-// Somebody else always has four clones running, of which a host carries out eight at once.
+// Another client always has four clones running on a host, which carries out eight at once.
 func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 	t.Parallel()
 	if raced {

@@ -121,7 +121,7 @@ func (s *soak) churn(d time.Duration) {
 	all.Wait()
 }
 
-// life is that of one group: each has a UID of its own; names are reused.
+// life runs the life of one group. Each group has its own UID; names are reused.
 func (s *soak) life(name string) {
 	n := s.lived.Add(1)
 	g := metacontroller.New("", "default", name, fmt.Sprintf("uid-soak-%d", n), int32(1+rand.IntN(3)))
@@ -198,8 +198,8 @@ func (s *soak) watched() bool {
 	return c.Sessions == 2 && c.Collectors == 2
 }
 
-// endAbandoned ends what nobody uses, as vCenter does with its time limit: a session whose logout took longer, on a busy machine, than
-// a replica waits for it; and a collector whose creation an outage left without a reply, which goes with its session.
+// endAbandoned ends sessions that no client uses, as vCenter does after its time limit: a session whose logout took longer, on a busy
+// machine, than a replica waits; and, with its session, a collector whose creation got no reply in an outage.
 func (s *soak) endAbandoned() {
 	s.t.Helper()
 	for began := time.Now(); !s.watched() && time.Since(began) < 2*time.Minute; {
@@ -262,7 +262,7 @@ func (s *soak) reconnected(when string) figures {
 	s.Up()
 	time.Sleep(1200 * time.Millisecond)
 	s.endAbandoned()
-	s.await("both replicas are logged in, and nobody else", s.watched)
+	s.await("both replicas are logged in, and no one else", s.watched)
 	s.await("no replica has a lease", func() bool {
 		return leases(s.servers[0].loop)+leases(s.servers[1].loop) == 0
 	})

@@ -368,7 +368,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 				r.task(r.vm("web-0").Reconfigure(t.Context(), types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}))
 				time.Sleep(time.Second)
 				host, _ := r.removeHostOf("web-0")
-				if restarted { // only the VM itself tells, when it is back
+				if restarted { // only the returned VM's stamp shows it
 					s.stop()
 					g.URL = r.serve().url
 					hasVanished(t, g, 1, "its host "+host)

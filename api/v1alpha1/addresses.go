@@ -14,8 +14,7 @@ import (
 // +kubebuilder:object:generate=false
 type Range struct{ First, Last netip.Addr }
 
-// ParseRange reads an address ("10.0.0.7") or a range of one family ("10.0.0.10-10.0.0.59"). The error shows the
-// format.
+// ParseRange reads an address ("10.0.0.7") or a range of one family ("10.0.0.10-10.0.0.59"). The error names the accepted formats.
 func ParseRange(text string) (Range, error) {
 	first, last, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -55,7 +54,7 @@ func (r Range) at(n int) netip.Addr {
 
 func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
 
-// Count returns for how many ordinals there are addresses, at most math.MaxInt32. Invalid ranges count as none.
+// Count returns how many ordinals the ranges have addresses for, at most math.MaxInt32. Invalid ranges are ignored.
 func (a *Addresses) Count() int {
 	n := count(a.Ranges)
 	for i := range a.AdditionalRanges {
@@ -73,7 +72,7 @@ func count(ranges []string) (n int) {
 	return n
 }
 
-// Overlap returns a range of each that have an address in common, as they are written. Invalid ranges have none.
+// Overlap returns a range of a and a range of b that share an address, as the spec writes them. Invalid ranges are ignored.
 func (a *Addresses) Overlap(b *Addresses) (mine, theirs string, is bool) {
 	for _, mine := range slices.Concat(a.Ranges, a.AdditionalRanges) {
 		r, err := ParseRange(mine)
@@ -89,8 +88,8 @@ func (a *Addresses) Overlap(b *Addresses) (mine, theirs string, is bool) {
 	return "", "", false
 }
 
-// At returns the addresses of the member with ordinal n: the n-th of ranges, from 0, and of each of the additional ones; false if one has
-// fewer.
+// At returns the addresses of the member with ordinal n: the n-th address (from 0) of all ranges together, and the n-th of each additional
+// range. ok is false if one of them has fewer addresses.
 func (a *Addresses) At(n int) (all []netip.Addr, ok bool) {
 	first, ok := at(a.Ranges, n)
 	all = append(all, first)

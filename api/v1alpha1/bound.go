@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Bound cuts each list of the spec that is too long to one entry more than its bound: Validate still refuses it, and nothing reads
-// or keeps the rest. It is for groups that bypassed the CRD's schema.
+// Bound truncates each list of the spec that exceeds its bound, to one entry more than the bound: Validate still refuses the list, and the
+// server neither reads nor keeps the rest. Only groups that bypassed the CRD's schema have such lists.
 func (g *VmGroup) Bound() {
 	s := &g.Spec
 	cut(&s.Adopt, MaxListed)
@@ -47,14 +47,14 @@ func (g *VmGroup) Bound() {
 	}
 }
 
-// cut keeps the first entries, in memory of their own.
+// cut copies the first entries, so that the rest of the list can be freed.
 func cut[E any](list *[]E, most int) {
 	if len(*list) > most {
 		*list = slices.Clone((*list)[:most+1])
 	}
 }
 
-// cutMap keeps the entries with the first names in order, so that equal specs stay equal.
+// cutMap keeps the entries whose names sort first, so that equal specs stay equal.
 func cutMap(all *map[string]string, most int) {
 	if len(*all) <= most {
 		return

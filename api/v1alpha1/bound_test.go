@@ -35,7 +35,7 @@ func lists(v reflect.Value, path string, f func(path string, list reflect.Value)
 	}
 }
 
-// fill gives a list or map n entries.
+// fill sets a list or map to n entries.
 func fill(v reflect.Value, n int) {
 	if v.Kind() == reflect.Slice {
 		v.Set(reflect.MakeSlice(v.Type(), n, n))

@@ -11,44 +11,44 @@ import (
 
 // Bounds of disks.
 const (
-	// MaxDisks bounds spec.disks: a SCSI controller has 15 free units, one of which the template's own disk has.
+	// MaxDisks bounds spec.disks: a SCSI controller takes 15 disks, and one of them is the template's own.
 	MaxDisks = 14
 	// MaxDiskGiB is the largest virtual disk, in GiB (VMware Configuration Maximums, vSphere 8: 62 TB).
 	MaxDiskGiB = 63488
 	// MaxDiskName bounds the name of a disk, in characters.
 	MaxDiskName = 30
-	// MaxPersistentDisks bounds the persistent disks of a group, those without a VM included: status.disks has an entry of up to 250 bytes for
-	// each, and etcd takes 1.5 MiB for an object.
+	// MaxPersistentDisks bounds the persistent disks of a group, including those without a VM: status.disks has an entry of up to 250 bytes
+	// for each, and etcd limits an object to 1.5 MiB.
 	MaxPersistentDisks = 4000
 	// MaxGivenUp bounds the ids in the annotation give-up-disks, and MaxUID that in take-disks-of, in characters.
 	MaxGivenUp, MaxUID = 1000, 64
 )
 
-// Disk is a disk that each member has beside those of the template. It belongs to the member, or, if it is persistent, to the member's
-// ordinal.
+// Disk is an additional disk of each member. It belongs to the member, or, if it is persistent, to the member's ordinal.
 type Disk struct {
 	// name of the disk, unique in the list: at most 30 characters, a-z, 0-9 and '-', beginning with a letter. In user data, {{
-	// ds.meta_data.disks.<name> }} is its device, with '_' for '-'.
+	// ds.meta_data.disks.<name> }} is the disk's device; write '_' for '-' in the name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be a-z, 0-9 and '-', begin with a letter, and end with a letter or digit"
 	// +required
 	Name string `json:"name"`
-	// sizeGiB is its size in GiB: 1 to 63488. It can grow, but not shrink.
+	// sizeGiB is the disk's size in GiB: 1 to 63488. It can grow, but not shrink.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=63488
 	// +required
 	SizeGiB int32 `json:"sizeGiB"`
-	// datastore that the disk is on: its name or inventory path, of at most 1024 characters; not a datastore cluster. By default the
-	// member's own, or one that storagePolicy allows.
+	// datastore of the disk: its name or inventory path, of at most 1024 characters; not a datastore cluster. Default: the member's datastore,
+	// or one that storagePolicy allows.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datastore string `json:"datastore,omitempty"`
-	// storagePolicy is the name of the disk's VM storage policy, of at most 80 characters; by default that of spec.placement.
+	// storagePolicy is the name of the disk's VM storage policy, of at most 80 characters. Default: spec.placement.storagePolicy.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// provisioning is Thin (the default: space is taken as it is written), Thick (at once) or EagerZeroed (at once, and zeroed).
+	// provisioning is Thin (the default: vSphere allocates space when the guest writes), Thick (vSphere allocates all space at creation) or
+	// EagerZeroed (it also writes zeros).
 	// +default="Thin"
 	// +optional
 	Provisioning Provisioning `json:"provisioning,omitempty"`
@@ -87,22 +87,22 @@ type PersistentDisk struct {
 	// name in spec.disks.
 	// +required
 	Name string `json:"name"`
-	// ordinal that it belongs to.
+	// ordinal that the disk belongs to.
 	// +required
 	Ordinal int32 `json:"ordinal"`
 	// id of the first-class disk in vCenter.
 	// +required
 	ID string `json:"id"`
-	// datastore is the moRef of the datastore that it was on.
+	// datastore is the moRef of the datastore that the disk was last seen on.
 	// +required
 	Datastore string `json:"datastore"`
-	// sizeGiB is the size that it was given.
+	// sizeGiB is the size that the server gave the disk, in GiB.
 	// +required
 	SizeGiB int32 `json:"sizeGiB"`
 	// state is Attached or Detached.
 	// +required
 	State DiskState `json:"state"`
-	// moRef of the VM that has it, or had it and is to go.
+	// moRef of the VM that the disk is attached to, or of a VM to be removed that it was attached to.
 	// +optional
 	MoRef string `json:"moRef,omitempty"`
 }
@@ -116,20 +116,20 @@ const (
 	DiskDetached DiskState = "Detached"
 )
 
-// AnnotationGiveUpDisks on a group has the ids of persistent disks, separated by commas, that are given up: the ordinal gets a new, empty
-// one. The server never makes one again that was in use without that.
+// AnnotationGiveUpDisks on a group lists the ids, separated by commas, of persistent disks that the group gives up: each one's ordinal gets
+// a new, empty disk. Without this annotation, the server never creates a replacement for a disk that was in use.
 const AnnotationGiveUpDisks = "vm.codeconnect.vmworld.com/give-up-disks"
 
-// AnnotationTakeDisksOf on a group has the UID of a former group of the same namespace and name, whose persistent disks stayed when it was
-// deleted: the members get those, as far as they never had any of their own.
+// AnnotationTakeDisksOf on a group has the UID of a deleted group of the same namespace and name whose persistent disks were retained:
+// members that never had persistent disks of their own get those.
 const AnnotationTakeDisksOf = "vm.codeconnect.vmworld.com/take-disks-of"
 
-// TakesDisksOf returns that UID; empty if there is none.
+// TakesDisksOf returns the UID in AnnotationTakeDisksOf, or "" if the group has no such annotation.
 func (g *VmGroup) TakesDisksOf() string {
 	return strings.TrimSpace(g.Annotations[AnnotationTakeDisksOf])
 }
 
-// GivenUp returns the ids in the annotation.
+// GivenUp returns the ids in AnnotationGiveUpDisks.
 func (g *VmGroup) GivenUp() map[string]bool {
 	text := g.Annotations[AnnotationGiveUpDisks]
 	if text == "" {
@@ -142,7 +142,7 @@ func (g *VmGroup) GivenUp() map[string]bool {
 	return ids
 }
 
-// DisksLeft are the ids of the persistent disks that the status lists and that nobody gave up.
+// DisksLeft returns the ids of the persistent disks that status.disks lists and AnnotationGiveUpDisks doesn't.
 func (g *VmGroup) DisksLeft() (ids []string) {
 	given := g.GivenUp()
 	for i := range g.Status.Disks {
@@ -153,7 +153,7 @@ func (g *VmGroup) DisksLeft() (ids []string) {
 	return ids
 }
 
-// validateDiskNumbers bounds the persistent disks of a group, and what the annotations about them have.
+// validateDiskNumbers checks the number of a group's persistent disks, and the annotations about persistent disks.
 func (g *VmGroup) validateDiskNumbers() (errs field.ErrorList) {
 	if int(g.Replicas())*g.Spec.persistentDisks() > MaxPersistentDisks {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), g.Replicas(), tooManyPersistent))
@@ -171,7 +171,7 @@ func (g *VmGroup) validateDiskNumbers() (errs field.ErrorList) {
 // HasPersistentDisks reports whether members have disks that outlive them.
 func (s *VmGroupSpec) HasPersistentDisks() bool { return s.persistentDisks() > 0 }
 
-// persistentDisks is how many disks of a member outlive it.
+// persistentDisks returns the number of persistent disks of each member.
 func (s *VmGroupSpec) persistentDisks() (n int) {
 	for i := range s.Disks {
 		if s.Disks[i].Persistent {
@@ -181,7 +181,7 @@ func (s *VmGroupSpec) persistentDisks() (n int) {
 	return n
 }
 
-// Provisioning says when the space of a disk is taken and zeroed.
+// Provisioning says when the space of a disk is allocated and zeroed.
 // +kubebuilder:validation:Enum=Thin;Thick;EagerZeroed
 type Provisioning string
 
@@ -192,9 +192,9 @@ const (
 	ProvisioningEagerZeroed Provisioning = "EagerZeroed"
 )
 
-// RootDisk is the first disk that a member has from the template.
+// RootDisk is a member's copy of the template's first disk.
 type RootDisk struct {
-	// sizeGiB is its size in GiB: 1 to 63488, and no less than the template's. It can grow, but not shrink.
+	// sizeGiB is the disk's size in GiB: 1 to 63488, and at least the template's. It can grow, but not shrink.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=63488
 	// +required
@@ -203,8 +203,8 @@ type RootDisk struct {
 
 var diskName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 
-// validateDisks checks the disks. Only the CRD's rules refuse that they shrink, go or change places: Validate doesn't know the former
-// spec. (The planner blocks a group whose members have other disks by then.)
+// validateDisks checks the disks. Only the CRD's rules refuse an edit that shrinks, removes or reorders disks, because Validate doesn't
+// know the former spec. (The planner blocks a group whose members have other disks than the spec.)
 func (s *VmGroupSpec) validateDisks(spec *field.Path) (errs field.ErrorList) {
 	if s.RootDisk != nil {
 		errs = append(errs, between(spec.Child("rootDisk", "sizeGiB"), s.RootDisk.SizeGiB, 1, MaxDiskGiB)...)
@@ -253,9 +253,9 @@ func (s *VmGroupSpec) validateDisks(spec *field.Path) (errs field.ErrorList) {
 }
 
 const (
-	persistentAdopt      = "a group with persistent disks adopts no VMs: remove adopt, or make another group for them"
-	persistentQuarantine = "the next VM of an ordinal has its persistent disks, so none is kept in quarantine: set it to 0"
-	persistentStandby    = "persistent disks are an ordinal's, which no standby member can take: set it to 0"
+	persistentAdopt      = "a group with persistent disks cannot adopt VMs: remove adopt, or adopt the VMs into another group"
+	persistentQuarantine = "a group with persistent disks cannot quarantine VMs, because the next VM of the ordinal needs the disks: set quarantineSeconds to 0"
+	persistentStandby    = "a group with persistent disks cannot have standby members, because each disk belongs to one ordinal: set standby to 0"
 )
 
 var tooManyPersistent = fmt.Sprintf("replicas times the persistent disks of a member must be at most %d: use fewer replicas, or several groups", MaxPersistentDisks)

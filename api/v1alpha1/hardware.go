@@ -6,11 +6,11 @@ import "k8s.io/apimachinery/pkg/util/intstr"
 const (
 	// MaxHardwareVersion bounds the virtual hardware version: vSphere 9 has vmx-22.
 	MaxHardwareVersion = 99
-	// MaxMHz bounds a reservation or limit of a member's CPUs: 768 of 13 GHz.
+	// MaxMHz bounds a reservation or limit of a member's CPUs: 768 CPUs of 13 GHz.
 	MaxMHz = 10_000_000
 	// MaxMiB bounds a reservation or limit of a member's memory: MaxMemory in MiB.
 	MaxMiB = MaxMemory * 1024
-	// MaxShares bounds a number of shares: what High is for MaxMemory. The API has no bound (SharesInfo.shares).
+	// MaxShares bounds a number of shares: it is what High gives a VM with MaxMemory. vSphere's API states no bound (SharesInfo.shares).
 	MaxShares = 20 * MaxMiB
 	// MaxBootDelay bounds the delay of a boot, in seconds (VMware Cloud Director API, BootOptions: 10,000 milliseconds).
 	MaxBootDelay = 10
@@ -25,7 +25,8 @@ const (
 	MinVTPMVersion = 14
 )
 
-// The levels of shares: so many for each of a VM's CPUs or MiB, each twice the one before.
+// The levels of shares. vSphere gives a VM a number of shares for each CPU and each MiB; each level has twice the shares of the level
+// before.
 const (
 	SharesLow    = "Low"
 	SharesNormal = "Normal"
@@ -43,10 +44,11 @@ const (
 	BootNetwork BootDevice = "Network"
 )
 
-// Hardware is the virtual hardware of members, beyond the numbers of CPUs and memory. Fields that are not set, or 0, are as in the template.
-// Members get other reservations, limits and shares while they run. Only a new clone gets the rest, so a change of it replaces the members.
+// Hardware is the virtual hardware of members, beyond the number of CPUs and the size of memory. For fields that are unset or 0, members
+// have what the template has. Reservations, limits and shares change while members run. A change of any other field replaces the members,
+// because only a new clone can get it.
 //
-// plan.Revision has the JSON of it: a new field needs omitempty, so that groups without it keep their revision.
+// plan.Revision hashes the JSON of Hardware: a new field needs omitempty, so that groups that don't set the field keep their revision.
 //
 // +kubebuilder:validation:XValidation:rule="self.?memoryReservationMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false) && self.?pciDevices.orValue([]).size() == 0",message="excludes reserveAllMemory and pciDevices, which reserve all memory: remove it",fieldPath=".memoryReservationMiB",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?cpuLimitMHz.orValue(0) == 0 || self.?cpuReservationMHz.orValue(0) <= self.cpuLimitMHz",message="must be at least the reservation",fieldPath=".cpuLimitMHz",reason=FieldValueInvalid
@@ -54,14 +56,14 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false) && self.?pciDevices.orValue([]).size() == 0",message="excludes reserveAllMemory and pciDevices, which reserve all memory: remove it",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?reserveAllMemory.orValue(true) || self.?pciDevices.orValue([]).size() == 0",message="pciDevices need all memory reserved: remove it",fieldPath=".reserveAllMemory",reason=FieldValueInvalid
 type Hardware struct {
-	// version is the oldest virtual hardware version of members: 0 to 99; 19 is vmx-19. A clone of a template with an older one is upgraded
-	// before its first power-on. 0, the default: as in the template.
+	// version is the minimum virtual hardware version of members: 0 to 99; 19 means vmx-19. If the template's version is older, the server
+	// upgrades each clone before its first power-on. 0, the default, keeps the template's version.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=99
 	// +optional
 	Version int32 `json:"version,omitempty"`
-	// coresPerSocket is the number of cores of each virtual CPU socket: 0 to 768. spec.cpu must be a multiple of it. 0, the default: as in the
-	// template if that fits spec.cpu.
+	// coresPerSocket is the number of cores of each virtual CPU socket: 0 to 768. spec.cpu must be a multiple of this number. 0, the default,
+	// keeps the template's number if spec.cpu is a multiple of it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=768
 	// +optional
@@ -72,18 +74,18 @@ type Hardware struct {
 	// memoryHotAdd allows running members to get more memory.
 	// +optional
 	MemoryHotAdd *bool `json:"memoryHotAdd,omitempty"`
-	// cpuReservationMHz is what the host guarantees to the CPUs of each member together, in MHz: 0 to 10000000.
+	// cpuReservationMHz is the CPU time that the host guarantees to each member, for all its CPUs together, in MHz: 0 to 10000000.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional
 	CPUReservationMHz int32 `json:"cpuReservationMHz,omitempty"`
-	// cpuLimitMHz is the most that the CPUs of each member get together, in MHz: 0 to 10000000, at least the reservation.
+	// cpuLimitMHz is the maximum CPU time of each member, for all its CPUs together, in MHz: 0 to 10000000, and at least cpuReservationMHz.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional
 	CPULimitMHz int32 `json:"cpuLimitMHz,omitempty"`
-	// cpuShares are each member's shares of CPU time where it is scarce: Low, Normal or High (500, 1000 or 2000 for each CPU), or a number
-	// for all its CPUs together, 1 to 503316480.
+	// cpuShares are each member's shares of CPU time when members compete for it: Low, Normal or High (500, 1000 or 2000 for each CPU), or a
+	// number for all CPUs of the member together, 1 to 503316480.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self in ['Low', 'Normal', 'High'] : (self >= 1 && self <= 503316480)",message="must be Low, Normal, High or a number from 1 to 503316480"
 	// +optional
@@ -91,20 +93,20 @@ type Hardware struct {
 	// reserveAllMemory reserves host memory for all memory of each member, also after a resize.
 	// +optional
 	ReserveAllMemory *bool `json:"reserveAllMemory,omitempty"`
-	// memoryReservationMiB is the host memory that is guaranteed to each member, in MiB: 0 to 25165824, at most spec.memory. Not with
+	// memoryReservationMiB is the host memory that is guaranteed to each member, in MiB: 0 to 25165824, and at most spec.memory. Excludes
 	// reserveAllMemory.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=25165824
 	// +optional
 	MemoryReservationMiB int32 `json:"memoryReservationMiB,omitempty"`
-	// memoryLimitMiB is the most host memory that each member gets, in MiB: 0 to 25165824, at least the reservation. Beyond it, the host
-	// swaps. Not with reserveAllMemory.
+	// memoryLimitMiB is the maximum host memory of each member, in MiB: 0 to 25165824, and at least memoryReservationMiB. The host swaps the
+	// member's memory beyond the limit. Excludes reserveAllMemory.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=25165824
 	// +optional
 	MemoryLimitMiB int32 `json:"memoryLimitMiB,omitempty"`
-	// memoryShares are each member's shares of host memory where it is scarce: Low, Normal or High (5, 10 or 20 for each MiB), or a number
-	// for all its memory, 1 to 503316480.
+	// memoryShares are each member's shares of host memory when members compete for it: Low, Normal or High (5, 10 or 20 for each MiB), or a
+	// number for all memory of the member, 1 to 503316480.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self in ['Low', 'Normal', 'High'] : (self >= 1 && self <= 503316480)",message="must be Low, Normal, High or a number from 1 to 503316480"
 	// +optional
@@ -113,7 +115,7 @@ type Hardware struct {
 	// +optional
 	SecureBoot *bool `json:"secureBoot,omitempty"`
 	// vtpm gives each member a virtual TPM of its own, whether the template has one or not. The template must boot with EFI, members need
-	// hardware version 14 or newer, and vCenter a default key provider, with which the files of members are encrypted, but not their disks.
+	// hardware version 14 or newer, and vCenter needs a default key provider: it encrypts the members' files, but not their disks.
 	// +optional
 	VTPM bool `json:"vtpm,omitempty"`
 	// bootDelaySeconds is how long the firmware waits before it boots, in seconds: 0 to 10.
@@ -121,14 +123,13 @@ type Hardware struct {
 	// +kubebuilder:validation:Maximum=10
 	// +optional
 	BootDelaySeconds int32 `json:"bootDelaySeconds,omitempty"`
-	// bootFirst is what the firmware tries to boot from before other devices, instead of the template's boot order: Disk, the first disk;
-	// or Network, the network adapters, and then the first disk.
+	// bootFirst is the device that the firmware tries to boot from first, instead of the template's boot order: Disk (the first disk), or
+	// Network (the network adapters, then the first disk).
 	// +optional
 	BootFirst BootDevice `json:"bootFirst,omitempty"`
-	// pciDevices are devices of the host that each member gets and that the server's --pci-devices allows: at most 16. All memory is then
-	// reserved. Needs hardware version 17 or newer.
-	// Each is the vendor and device id in hexadecimal, as lspci -n prints it ("10de:1eb8"), of a device that hosts pass through, or the name
-	// of a vGPU profile ("grid_t4-4c") of at most 80 characters.
+	// pciDevices are PCI devices of the host that each member gets: at most 16, which the server's flag --pci-devices must allow. They reserve
+	// all memory of the member, and need hardware version 17 or newer. Each entry is the vendor and device id of a passthrough device, in
+	// hexadecimal, as lspci -n prints them ("10de:1eb8"), or the name of a vGPU profile ("grid_t4-4c") of at most 80 characters.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=80

@@ -2,8 +2,8 @@ package v1alpha1
 
 import "strings"
 
-// GroupsFolder is the folder in spec.placement.folder that contains <namespace>/<group>. spec.placement.folder can't contain it, so no
-// group's folder can be in another's.
+// GroupsFolder is the folder in spec.placement.folder that contains <namespace>/<group>. The path in spec.placement.folder can't have this
+// name, so no group's folder can be inside another group's.
 const GroupsFolder = "vmgroups"
 
 // IsGroupsFolder reports whether a folder's name is GroupsFolder for vCenter, which ignores case.
@@ -17,14 +17,14 @@ const (
 	MaxVimName = 80
 	// MaxZones bounds spec.placement.zones.
 	MaxZones = 32
-	// MaxHostGroups bounds spec.placement.hostGroup.names: each costs a DRS VM group and a rule in the cluster, which all tenants share.
+	// MaxHostGroups bounds spec.placement.hostGroup.names: each name adds a DRS VM group and a rule to a cluster that all tenants share.
 	MaxHostGroups = 8
 	// MaxNetworks is the most network adapters of a VM (VMware Configuration Maximums, vSphere 8: 10).
 	MaxNetworks = 10
 	// MaxRanges bounds the entries of a list of address ranges, MaxNameservers those of the DNS lists.
 	MaxRanges      = 64
 	MaxNameservers = 8
-	// MaxAdditionalRanges bounds the further addresses that an adapter has in each family.
+	// MaxAdditionalRanges bounds an adapter's additional addresses in each family.
 	MaxAdditionalRanges = 8
 	// MaxAddress bounds an IP address, in characters ("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255" is the longest
 	// way to write one), and MaxRange two of them with " - " between.
@@ -32,7 +32,7 @@ const (
 	MaxRange   = 2*MaxAddress + 3
 	// MaxDomain bounds DNS names, names of Secrets and ConfigMaps, and their keys, in characters (as Kubernetes does).
 	MaxDomain = 253
-	// MaxMarks bounds spec.tags and spec.customAttributes, each.
+	// MaxMarks bounds each of spec.tags, spec.customAttributes and spec.extraConfig.
 	MaxMarks = 20
 	// MaxAttributeValue bounds the value of a custom attribute, in characters.
 	MaxAttributeValue = 255
@@ -59,13 +59,13 @@ const (
 
 // Clone says how members are cloned.
 type Clone struct {
-	// mode is Full (the default), which copies the template's disks, or Linked: child disks of a snapshot, created in seconds. Template and
-	// snapshot must then stay as long as there are members.
+	// mode is Full (the default), which copies the template's disks, or Linked, which creates child disks of a snapshot within seconds. Keep
+	// the template and the snapshot of linked clones as long as the group has members.
 	// +default="Full"
 	// +optional
 	Mode CloneMode `json:"mode,omitempty"`
-	// snapshot of the template to clone from: its name or path ("base/patched"), of at most 1024 characters. With Linked the default is the
-	// current snapshot, with Full the template as it is.
+	// snapshot of the template to clone from: its name or path ("base/patched"), of at most 1024 characters. Default: with Linked the current
+	// snapshot, with Full the template's current disks.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Snapshot string `json:"snapshot,omitempty"`
@@ -92,11 +92,11 @@ const (
 	HostRuleRequired  HostRule = "Required"
 )
 
-// HostGroup binds members to DRS host groups: those of a site of a stretched cluster, or those with a license.
+// HostGroup binds members to DRS host groups: to the hosts at one site of a stretched cluster, for example, or to hosts with a license.
 type HostGroup struct {
-	// names are DRS host groups of the cluster that members run in, at most 8, each of at most 80 characters: one for all members, or
-	// several different ones to spread them evenly over. The member with ordinal n runs on the one at index n mod count; with zones, name one for all
-	// or one for each.
+	// names are DRS host groups of the members' cluster: at most 8, each of at most 80 characters. Name one for all members, or several different
+	// ones to spread members evenly: the member with ordinal n runs on the group at index n mod count. With zones, name one group for all zones or
+	// one for each zone.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
@@ -104,20 +104,22 @@ type HostGroup struct {
 	// +listType=atomic
 	// +required
 	Names []string `json:"names"`
-	// rule is Preferred (the default: DRS runs members on other hosts if it has to) or Required (never: a member is not powered on, and
-	// vSphere HA does not restart it, where it would break the rule).
+	// rule is Preferred (the default: DRS runs members on other hosts if necessary) or Required (members run on no other hosts: vCenter
+	// doesn't power a member on, and vSphere HA doesn't restart it, where that would break the rule).
 	// +default="Preferred"
 	// +optional
 	Rule HostRule `json:"rule,omitempty"`
 }
 
-// Placement says where members run. The server's settings apply to fields that are not set. Objects are given by name or inventory path.
+// Placement says where members run. For fields that are not set, the server's settings apply. Fields identify objects of vCenter by name or
+// inventory path.
 //
 // +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or remove one of them",fieldPath=".zones",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.hostGroup) || self.?zones.orValue([]).size() > 0 || self.hostGroup.names.all(name, self.hostGroup.names.exists_one(other, other == name))",message="must not name a host group twice: members spread over different ones",fieldPath=".hostGroup.names",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.hostGroup) || self.?zones.orValue([]).size() == 0 || self.hostGroup.names.size() == 1 || self.hostGroup.names.size() == self.zones.size()",message="name one host group for all zones, or one for each of them, in their order",fieldPath=".hostGroup.names",reason=FieldValueInvalid
 type Placement struct {
-	// datacenter is its name or inventory path, of at most 1024 characters. It cannot change while the group has members.
+	// datacenter is the name or inventory path of the members' datacenter, of at most 1024 characters. It cannot change while the group has
+	// members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datacenter string `json:"datacenter,omitempty"`
@@ -126,8 +128,8 @@ type Placement struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Pool string `json:"pool,omitempty"`
-	// datastore is the datastore, or the datastore cluster, for members' disks: its name or inventory path, of at most 1024 characters. The
-	// last default is the template's own.
+	// datastore is the datastore or datastore cluster for members' disks: its name or inventory path, of at most 1024 characters. If neither
+	// this field nor the server's settings name one, members use the template's datastore.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datastore string `json:"datastore,omitempty"`
@@ -135,8 +137,9 @@ type Placement struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// folder is a path below the datacenter's VM folder ("teams/shop") that contains the group's folder vmgroups/<namespace>/<group>: names of
-	// at most 80 characters, 1024 in total, none of them vmgroups. It cannot change while the group has members.
+	// folder is a path below the datacenter's VM folder ("teams/shop"), in which the server creates the group's folder
+	// vmgroups/<namespace>/<group>. Each name in the path has at most 80 characters, the path at most 1024, and no name is vmgroups. It cannot
+	// change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters or other invisible ones"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: omit the leading '/' and the datacenter's name"
@@ -144,8 +147,8 @@ type Placement struct {
 	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().split('/').exists(name, name == 'vmgroups')",message="must not have a folder vmgroups: the server creates that one in it, for the groups' folders"
 	// +optional
 	Folder string `json:"folder,omitempty"`
-	// zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most 32, instead of pool.
-	// The member with ordinal n runs in the one at index n mod count.
+	// zones are clusters, hosts or resource pools, by name or inventory path, that members spread evenly over: at most 32. Excludes pool. The
+	// member with ordinal n runs in the zone at index n mod count.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(zone, self.exists_one(other, other == zone))",message="must not name a zone twice: members spread over different ones"
 	// +kubebuilder:validation:items:MinLength=1
@@ -153,8 +156,8 @@ type Placement struct {
 	// +listType=atomic
 	// +optional
 	Zones []string `json:"zones,omitempty"`
-	// antiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (a member is not powered on
-	// where it would break the rule).
+	// antiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (vCenter doesn't power a
+	// member on where that would break the rule).
 	// +default="None"
 	// +optional
 	AntiAffinity AntiAffinity `json:"antiAffinity,omitempty"`
@@ -173,8 +176,8 @@ type Network struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Network string `json:"network"`
-	// dhcp requests an IPv4 address by DHCP; default true if neither ipv4 nor ipv6 is set. Not together with ipv4. If it is false, and
-	// neither is set, the adapter gets no address, for a bridge or a passive interface; not with customizationSpec.
+	// dhcp requests an IPv4 address by DHCP. Default: true if neither ipv4 nor ipv6 is set. Excludes ipv4. If dhcp is false and neither ipv4
+	// nor ipv6 is set, the adapter gets no address, as for a bridge or a passive interface; customizationSpec excludes such adapters.
 	// +optional
 	DHCP *bool `json:"dhcp,omitempty"`
 	// ipv4 gives each member a static address.
@@ -208,10 +211,10 @@ type Network struct {
 	SearchDomains []string `json:"searchDomains,omitempty"`
 }
 
-// Addresses gives each member a static address: the member with ordinal n has the n-th (from 0) of all in ranges. A group needs one for
-// each ordinal: replicas, standby, and maxSurge more during updates.
+// Addresses gives each member a static address: the member with ordinal n has the n-th address (from 0) of all ranges together. A group
+// needs one address for each ordinal: replicas + standby, and during updates also maxSurge.
 type Addresses struct {
-	// ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"): at most 64, of one network, none of them twice.
+	// ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"): at most 64, all in one network. No two can overlap.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
@@ -222,8 +225,8 @@ type Addresses struct {
 	// +listType=atomic
 	// +required
 	Ranges []string `json:"ranges"`
-	// additionalRanges give each member more addresses: of each entry ("10.0.0.110-10.0.0.159"), the member with ordinal n has the n-th (from
-	// 0). At most 8, of the same network as ranges.
+	// additionalRanges give each member one more address for each entry ("10.0.0.110-10.0.0.159"): the member with ordinal n has the entry's
+	// n-th address (from 0). At most 8 entries, in the same network as ranges.
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=93
@@ -238,16 +241,16 @@ type Addresses struct {
 	// +kubebuilder:validation:Maximum=128
 	// +required
 	PrefixLength int32 `json:"prefixLength"`
-	// gateway is the default gateway's address, in the members' network or, with IPv6, link-local ("fe80::1"); in none of the ranges.
+	// gateway is the address of the default gateway: in the members' network or, with IPv6, link-local ("fe80::1"), and outside all ranges.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address, such as 10.0.0.1"
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// UserData names user data for cloud-init, or a config for Ignition in JSON (Flatcar, Fedora CoreOS), in a Secret or a ConfigMap of the
-// group's namespace. With "## template: jinja" as its first line, cloud-init fills in {{ ds.meta_data.ordinal }}, and group, namespace,
-// hostname, instance_id, zone. Ignition fills in nothing.
+// UserData names a Secret or ConfigMap of the group's namespace that contains user data for cloud-init, or a config for Ignition in JSON
+// (Flatcar, Fedora CoreOS). If the first line of user data is "## template: jinja", cloud-init fills in {{ ds.meta_data.ordinal }}, and
+// likewise group, namespace, hostname, instance_id and zone. Ignition has no templates.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) || has(self.configMapKeyRef)",message="name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef",fieldPath=".secretKeyRef",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: remove one of them",fieldPath=".configMapKeyRef",reason=FieldValueInvalid
@@ -268,7 +271,7 @@ type KeyRef struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret or ConfigMap: a-z, 0-9, '-' and '.', with a letter or digit at both ends"
 	// +required
 	Name string `json:"name"`
-	// key in it; by default user-data. Letters, digits, '-', '_' and '.'.
+	// key in the Secret or ConfigMap: letters, digits, '-', '_' and '.'; default user-data.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')",message="must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.', not beginning with '..'"
 	// +default="user-data"

@@ -11,9 +11,9 @@ const (
 	DefaultProgressDeadline = 1800
 	// DefaultReadinessTimeout is in seconds.
 	DefaultReadinessTimeout = 600
-	// DefaultMaxUnhealthy is that of Cluster API's older MachineHealthChecks, as a share of the group.
+	// DefaultMaxUnhealthy is a share of the group, after the 40% of Cluster API's older MachineHealthChecks.
 	DefaultMaxUnhealthy = "40%"
-	// DefaultMaxConcurrent is how many members are healed at once, as a share of the group.
+	// DefaultMaxConcurrent is the share of the group that can be healed at once.
 	DefaultMaxConcurrent = "10%"
 	// DefaultShutdownTimeout is in seconds.
 	DefaultShutdownTimeout = 60
@@ -47,48 +47,49 @@ const (
 // +kubebuilder:validation:XValidation:rule="!(has(self.tcpSocket) && has(self.httpGet))",message="tcpSocket and httpGet exclude each other: remove one",fieldPath=".httpGet",reason=FieldValueInvalid
 type Readiness struct {
 	// check is what makes a member ready: PoweredOn (the default), ToolsRunning, or GuestIP (VMware Tools report an address that is neither
-	// link-local nor loopback). Each includes the one before. A report counts until the VM is powered off.
+	// link-local nor loopback). Each includes the one before. A report of VMware Tools counts until the VM is powered off.
 	// +default="PoweredOn"
 	// +optional
 	Check ReadinessCheck `json:"check,omitempty"`
-	// initialDelaySeconds is how long after power-on the time-out begins, in seconds: 0 (the default) to 2592000 (30 days).
+	// initialDelaySeconds is the time from power-on until timeoutSeconds begins to count, in seconds: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
-	// timeoutSeconds is how long a powered-on member can stay unready before it is unhealthy, in seconds: 1 to 2592000 (30 days), default
-	// 600.
+	// timeoutSeconds is the time after which a powered-on member that isn't ready counts as unhealthy, in seconds: 1 to 2592000 (30 days),
+	// default 600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +default=600
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// tcpSocket makes a member ready only while this port accepts connections from the server. The server connects to the first address in
-	// the member's status, within its --probe-networks. Not with httpGet.
+	// tcpSocket makes a member ready only while this port accepts connections from the server. The server connects to the first address in the
+	// member's status, if its flag --probe-networks allows that address. Excludes httpGet.
 	// +optional
 	TCPSocket *TCPSocket `json:"tcpSocket,omitempty"`
-	// httpGet makes a member ready only while it answers the server's GET request with a status of 200 to 399. The server asks the first
-	// address in the member's status, within its --probe-networks. Not with tcpSocket.
+	// httpGet makes a member ready only while it answers the server's GET request with a status of 200 to 399. The server sends the request to
+	// the first address in the member's status, if its flag --probe-networks allows that address. Excludes tcpSocket.
 	// +optional
 	HTTPGet *HTTPGet `json:"httpGet,omitempty"`
-	// periodSeconds is how often a member is asked, in seconds: 1 to 3600, default 10.
+	// periodSeconds is the time between two probes of a member, in seconds: 1 to 3600, default 10.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
 	PeriodSeconds *int32 `json:"periodSeconds,omitempty"`
-	// probeTimeoutSeconds is how long an answer can take, in seconds: 1 to 60, default 1. (A Pod's probe calls it timeoutSeconds.)
+	// probeTimeoutSeconds is the time after which a probe without an answer fails, in seconds: 1 to 60, default 1. (A Pod's probe calls it
+	// timeoutSeconds.)
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=60
 	// +optional
 	ProbeTimeoutSeconds *int32 `json:"probeTimeoutSeconds,omitempty"`
-	// successThreshold is how many answers in a row make a member ready: 1 to 100, default 1.
+	// successThreshold is the number of consecutive successful probes that make a member ready: 1 to 100, default 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	SuccessThreshold *int32 `json:"successThreshold,omitempty"`
-	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. When all members that answered before fail
-	// together, nothing changes (ProbesSuppressed).
+	// failureThreshold is the number of consecutive failed probes that make a member unready: 1 to 100, default 3. If all members that
+	// answered before fail together, they stay ready (condition ProbesSuppressed).
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -103,7 +104,7 @@ type UpdateStrategy string
 const (
 	// UpdateRolling updates members a few at a time.
 	UpdateRolling UpdateStrategy = "RollingUpdate"
-	// UpdateOnDelete updates no member: only new members, for whatever reason, use the new spec.
+	// UpdateOnDelete updates no existing member: only new members use the new spec.
 	UpdateOnDelete UpdateStrategy = "OnDelete"
 )
 
@@ -113,9 +114,9 @@ type ResizeWay string
 
 // The ways to resize.
 const (
-	// ResizeAuto is InPlace; a member whose VM cannot take the new size is replaced.
+	// ResizeAuto resizes in place, and replaces a member whose VM refuses the new size.
 	ResizeAuto ResizeWay = "Auto"
-	// ResizeInPlace adds to the running VM if it allows that; otherwise it shuts the VM down, changes it and powers it on.
+	// ResizeInPlace changes the running VM if the VM allows that; otherwise it shuts the VM down, changes it and powers it on.
 	ResizeInPlace ResizeWay = "InPlace"
 	// ResizeReplace replaces the member with a new clone.
 	ResizeReplace ResizeWay = "Replace"
@@ -127,9 +128,9 @@ type TemplateChange string
 
 // What to do when a template is published again.
 const (
-	// TemplateChangeIgnore: the condition TemplateChanged reports it, and nothing is done.
+	// TemplateChangeIgnore only reports the change, with the condition TemplateChanged.
 	TemplateChangeIgnore TemplateChange = "Ignore"
-	// TemplateChangeReplace: the members are replaced, as if spec.template had changed.
+	// TemplateChangeReplace replaces the members, as if spec.template had changed.
 	TemplateChangeReplace TemplateChange = "Replace"
 )
 
@@ -144,9 +145,9 @@ type Update struct {
 	// +default="RollingUpdate"
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
-	// resize says how a change of cpu or memory, or of their reservations, limits and shares, reaches the members: InPlace (to the running VM
-	// where it allows that, otherwise by a power cycle), Replace (a new clone), or Auto (the default): in place, and by a new clone where the
-	// VM refuses the size.
+	// resize says how a change of cpu or memory, or of their reservations, limits and shares, reaches the members: InPlace (while the VM runs,
+	// if it allows that, otherwise with a power cycle), Replace (with a new clone), or Auto (the default: in place, or with a new clone if the
+	// VM refuses the new size).
 	// +default="Auto"
 	// +optional
 	Resize ResizeWay `json:"resize,omitempty"`
@@ -158,7 +159,8 @@ type Update struct {
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// maxUnavailable is how many of spec.replicas can be unavailable during an update: a number, or a percentage of spec.replicas, rounded
-	// down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge cannot both be 0; if their percentages come out as 0, it is 1.
+	// down: 0 to 1000, or 0% to 100%; default 25%. maxUnavailable and maxSurge cannot both be 0; if both percentages round to 0,
+	// maxUnavailable is 1.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +default="25%"
@@ -170,8 +172,8 @@ type Update struct {
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// canary pauses an update once this many members are updated: a number, or a percentage of spec.replicas, rounded up: 0 to 1000, or 0%
-	// to 100%. Remove it to continue.
+	// canary pauses an update when this many members are updated: a number, or a percentage of spec.replicas, rounded up: 0 to 1000, or 0% to
+	// 100%. To continue the update, remove the field.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +optional
@@ -186,19 +188,19 @@ type Update struct {
 	// +default=1800
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// onTemplateChange says what to do when the template's disks change under its name: Ignore (the default; the condition TemplateChanged
-	// reports it) or Replace the members.
+	// onTemplateChange says what to do when a template with other disks is published under the same name: Ignore (the default: only the
+	// condition TemplateChanged reports it) or Replace (replace the members).
 	// +default="Ignore"
 	// +optional
 	OnTemplateChange TemplateChange `json:"onTemplateChange,omitempty"`
 	// maxAgeSeconds is the age at which members are replaced, in seconds: 3600 (an hour) to 31536000 (365 days), and more than
-	// progressDeadlineSeconds. Each member goes at an age of its own, between 90% of that and all of it.
+	// progressDeadlineSeconds. The server replaces each member at a different age between 90% and 100% of maxAgeSeconds.
 	// +kubebuilder:validation:Minimum=3600
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
-	// windows are when an update can begin to take members down: at most 20; by default at any time. What was begun is finished after they
-	// close. Healing, scaling and spec.replace do not wait for them.
+	// windows are the times in which an update can begin to take members down: at most 20; by default any time. The server finishes a member
+	// that it has begun to replace even if the window closes. Healing, scaling and spec.replace do not wait for windows.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
@@ -218,8 +220,8 @@ const (
 
 // Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
 type Healing struct {
-	// action is RestartThenReplace (the default), which resets the VM, and replaces it if it stays unready for as long again; Replace,
-	// which replaces it at once; or None.
+	// action is RestartThenReplace (the default: reset the VM, and replace it if it isn't ready after spec.readiness.timeoutSeconds again),
+	// Replace (at once) or None.
 	// +default="RestartThenReplace"
 	// +optional
 	Action HealingAction `json:"action,omitempty"`
@@ -237,15 +239,15 @@ type Healing struct {
 	// +default="10%"
 	// +optional
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// replaceVanishedAfterSeconds replaces missing members this long after they went missing, in seconds: 60 to 2592000 (30 days). Such a
-	// VM can still run, with the same name and address. By default missing members keep their ordinals.
+	// replaceVanishedAfterSeconds is the time after which the server replaces a missing member, in seconds: 60 to 2592000 (30 days). The
+	// missing VM may still run, with the same name and address as its replacement. By default the server doesn't replace missing members.
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	ReplaceVanishedAfterSeconds *int32 `json:"replaceVanishedAfterSeconds,omitempty"`
 }
 
-// ScaleInOrder says which of the healthy and updated members go first.
+// ScaleInOrder says which of the healthy and updated members a scale-in removes first.
 // +kubebuilder:validation:Enum=HighestOrdinal;Oldest;Newest
 type ScaleInOrder string
 
@@ -256,23 +258,26 @@ const (
 	ScaleInNewest         ScaleInOrder = "Newest"
 )
 
-// ScaleIn says which members go first when there are more than spec.replicas: those in remove, then the unready, then those that differ
-// from the spec, then by order; those in protected last.
+// ScaleIn says which members the server removes first when there are more than spec.replicas: those in remove, then those that aren't
+// ready, then those that differ from the spec, then the others by order. It removes those in protected last.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member cannot be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
-	// order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when they were cloned or adopted).
+	// order in which healthy and updated members are removed: HighestOrdinal (the default), Oldest or Newest (by the time at which they were
+	// cloned or adopted).
 	// +default="HighestOrdinal"
 	// +optional
 	Order ScaleInOrder `json:"order,omitempty"`
-	// protected are names of members ("web-0") that go last: at most 1000. Updates and healing replace them like any other.
+	// protected are names of members ("web-0") that a scale-in removes last: at most 1000. Updates and healing replace these members like any
+	// other.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	// +optional
 	Protected []string `json:"protected,omitempty"`
-	// remove are names of members ("web-3") that go first: at most 1000, none of them in protected. Lower replicas as well.
+	// remove are names of members ("web-3") that a scale-in removes first: at most 1000, none of them in protected. To remove them, also lower
+	// replicas.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -311,27 +316,28 @@ const (
 
 // Deletion says how members are removed.
 type Deletion struct {
-	// policy is Delete (the default), which removes the VMs and their disks with the group, or Retain, which removes the stamp and leaves
-	// them running.
+	// policy is Delete (the default), which removes the VMs and their disks with the group, or Retain, which leaves the VMs as they are and
+	// removes the server's stamp from them.
 	// +default="Delete"
 	// +optional
 	Policy DeletionPolicy `json:"policy,omitempty"`
-	// shutdownTimeoutSeconds is how long a guest can take to shut down before its VM is powered off, in seconds: 0 (power off at once) to
-	// 2592000 (30 days), default 60. A guest without running VMware Tools is powered off at once.
+	// shutdownTimeoutSeconds is the time that a guest has to shut down before the server powers its VM off, in seconds: 0 (power off at once)
+	// to 2592000 (30 days), default 60. A VM without running VMware Tools is powered off at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +default=60
 	// +optional
 	ShutdownTimeoutSeconds *int32 `json:"shutdownTimeoutSeconds,omitempty"`
-	// quarantineSeconds is how long a member that scale-in, an update or healing removed is kept, powered off, before it is destroyed, in
-	// seconds: 0 (the default: destroyed at once) to 2592000 (30 days). Deleting the group destroys it at once.
+	// quarantineSeconds is the time for which the server keeps a VM, powered off, that scale-in, an update or healing removed from the group,
+	// before it destroys the VM, in seconds: 0 (the default: destroy at once) to 2592000 (30 days). Deleting the group destroys such VMs at
+	// once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
-	// holdTimeoutSeconds is how long annotations of the group can hold a member that is about to be taken down, in seconds: 1 to 2592000
-	// (30 days), or 0 (the default: not at all). The key begins with hold.vm.codeconnect.vmworld.com/, and the value is a member and its
-	// moRef (web-1/vm-42).
+	// holdTimeoutSeconds is the longest time for which annotations of the group can delay taking a member down, in seconds: 1 to 2592000 (30
+	// days), or 0 (the default: the server ignores the annotations). The annotation's key begins with hold.vm.codeconnect.vmworld.com/, and
+	// its value is a member and its moRef (web-1/vm-42).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
@@ -342,5 +348,5 @@ type Deletion struct {
 // +kubebuilder:validation:Enum=Held
 type ReplaceState string
 
-// ReplaceHeld: nothing, because the entry is older than that.
+// ReplaceHeld: the entry has no effect, because it is older than the member's disappearance.
 const ReplaceHeld ReplaceState = "Held"

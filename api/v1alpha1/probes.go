@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Defaults and bounds of the probes, which are a Pod's (core/v1 Probe) where a Pod has them.
+// Defaults and bounds of the probes: those of a Pod's probe (core/v1 Probe), where it has one.
 const (
 	// DefaultProbePeriod and DefaultProbeTimeout are in seconds.
 	DefaultProbePeriod  = 10
@@ -19,7 +19,7 @@ const (
 	MaxProbePath    = 1000
 )
 
-// TCPSocket asks whether a port of a member accepts connections.
+// TCPSocket probes whether a port of a member accepts connections.
 type TCPSocket struct {
 	// port of the member: 1 to 65535.
 	// +kubebuilder:validation:Minimum=1
@@ -75,5 +75,5 @@ type HTTPHeader struct {
 	Value string `json:"value,omitempty"`
 }
 
-// Probes reports whether members are asked whether their service answers.
+// Probes reports whether the server probes members by TCP or HTTP.
 func (r *Readiness) Probes() bool { return r.TCPSocket != nil || r.HTTPGet != nil }

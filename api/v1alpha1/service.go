@@ -42,15 +42,16 @@ type Service struct {
 	// +listType=atomic
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
-	// annotations of the Service: at most 50, of 16384 characters together; none of Metacontroller's and kubectl's own.
+	// annotations of the Service: at most 50, with at most 16384 characters in all keys and values together. Annotations of Metacontroller and
+	// kubectl are refused.
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="must have names of annotations, such as example.com/owner",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/') || k.startsWith('metacontroller.io/') || k == 'kubectl.kubernetes.io/last-applied-configuration')",message="must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="can have 16384 characters together, names and values",reason=FieldValueInvalid
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// drainSeconds is how long a member that is about to be taken down keeps running after its endpoints are terminating, in seconds: 0
-	// (the default) to 2592000 (30 days).
+	// drainSeconds is the time for which a member keeps running after its endpoints became terminating, before the server takes it down, in
+	// seconds: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
@@ -69,7 +70,7 @@ type ServicePort struct {
 	// +kubebuilder:validation:Maximum=65535
 	// +required
 	Port int32 `json:"port"`
-	// targetPort is the members' port, 1 to 65535; by default that of the Service.
+	// targetPort is the members' port: 1 to 65535. Default: the Service's port.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional

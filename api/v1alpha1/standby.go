@@ -1,11 +1,11 @@
 package v1alpha1
 
-// StandbyMember is a VM that is cloned and prepared like any member, and powered off until it is needed.
+// StandbyMember is a VM that is cloned and prepared like any member, and powered off until a member is missing.
 type StandbyMember struct {
 	// name of the member, <group>-<ordinal>.
 	// +required
 	Name string `json:"name"`
-	// vmName is the VM's name in vCenter, if somebody renamed it.
+	// vmName is the VM's name in vCenter, if the VM was renamed.
 	// +optional
 	VMName string `json:"vmName,omitempty"`
 	// ordinal is its number in the group.
@@ -23,13 +23,13 @@ type StandbyMember struct {
 	// revision is a short hash of what the VM was cloned from.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// ready reports whether it can be powered on now.
+	// ready reports whether the standby member can be powered on now.
 	// +required
 	Ready bool `json:"ready"`
-	// reason says in one word why it is not ready.
+	// reason says in one word why the standby member is not ready.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message says the same in a sentence.
+	// message says in a sentence why the standby member is not ready.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

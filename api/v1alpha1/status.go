@@ -22,7 +22,7 @@ const (
 
 // VmGroupStatus is the observed state of a group.
 type VmGroupStatus struct {
-	// observedGeneration is the generation of the spec that this status is about. Metacontroller sets it.
+	// observedGeneration is the generation of the spec that this status describes. Metacontroller sets it.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// phase is PENDING, RUNNING or ERROR.
@@ -37,7 +37,7 @@ type VmGroupStatus struct {
 	// readyReplicas is the number of members that are ready, as spec.readiness says.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// availableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not about to go.
+	// availableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not about to be taken down.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// updatedReplicas is the number of members that match the spec: cloned from it, and of its size.
@@ -52,14 +52,14 @@ type VmGroupStatus struct {
 	// lastMessage says what is happening, or what prevents it.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
-	// summary is the beginning of lastMessage, at most 100 bytes, for the column of kubectl get.
+	// summary is the beginning of lastMessage, at most 100 bytes, for a column of kubectl get.
 	// +optional
 	Summary string `json:"summary,omitempty"`
 	// vCenterUUID is the instanceUuid of the vCenter that has the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
-	// conditions are Ready, VCenterReachable and MembersDiffer, and of the others those that are True. One that was True and cannot be
-	// judged now is Unknown.
+	// conditions are Ready, VCenterReachable and MembersDiffer, and each other condition that is True. A condition that was True and cannot be
+	// evaluated now is Unknown.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -76,8 +76,8 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
-	// givenUp are VMs that were missing and that the group gave up, the latest last: at most 100. The server shuts one down and keeps it if it
-	// comes back while the group has its members without it.
+	// givenUp are VMs that were missing and that the group gave up, the latest last: at most 100. If such a VM comes back while the group has
+	// all its members without it, the server shuts the VM down and keeps it.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
@@ -86,8 +86,8 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
-	// disks are the persistent disks of the group's ordinals: at most 4000. A detached one waits for the next member of its ordinal; remove
-	// it with govc disk.rm and the annotation vm.codeconnect.vmworld.com/give-up-disks.
+	// disks are the persistent disks of the group's ordinals: at most 4000. A detached disk waits for the next member of its ordinal. To
+	// remove one, use govc disk.rm and the annotation vm.codeconnect.vmworld.com/give-up-disks.
 	// +kubebuilder:validation:MaxItems=4000
 	// +listType=atomic
 	// +optional
@@ -95,19 +95,19 @@ type VmGroupStatus struct {
 	// update is the progress of an update.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
-	// trial says whether members that are made from the present spec become ready.
+	// trial records whether members that are made from the present spec become ready.
 	// +optional
 	Trial *Trial `json:"trial,omitempty"`
-	// canary is what spec.update.canary needs to know of the past.
+	// canary records the targets of earlier updates, which spec.update.canary needs.
 	// +optional
 	Canary *CanaryProgress `json:"canary,omitempty"`
-	// orphaned says that the group was deleted with --cascade=orphan: its VMs are released, as with spec.deletion.policy Retain.
+	// orphaned is true if the group was deleted with --cascade=orphan: the server releases its VMs, as with spec.deletion.policy Retain.
 	// +optional
 	Orphaned bool `json:"orphaned,omitempty"`
 }
 
-// Trial is what was seen of members that were made from one target. Healing replaces one member at most of a target of which none has ever been
-// ready: another clone of it would be no better.
+// Trial records what became of members that were made from one target. If none of them has ever been ready, healing replaces at most one:
+// another clone of the same target would be no better.
 type Trial struct {
 	// target is what the members were made from, as in status.update.
 	// +required
@@ -115,7 +115,7 @@ type Trial struct {
 	// ready says that a member made from target has been ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// generation is the generation of the spec since which replaced is noted.
+	// generation is the generation of the spec since which the server records replaced.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 	// replaced are the moRefs of the VMs that healing has begun to replace although none made from target has been ready: at most 2.
@@ -130,7 +130,7 @@ type UpdateProgress struct {
 	// target is what the update changes members to.
 	// +required
 	Target string `json:"target"`
-	// available is the highest number of updated members that were seen available.
+	// available is the highest number of updated members that were available at once.
 	// +required
 	Available int32 `json:"available"`
 	// lastProgressTime is when that number was reached.
@@ -138,12 +138,12 @@ type UpdateProgress struct {
 	LastProgressTime metav1.Time `json:"lastProgressTime"`
 }
 
-// CanaryProgress is what spec.update.canary needs to know of the past.
+// CanaryProgress records the targets of earlier updates, which spec.update.canary needs.
 type CanaryProgress struct {
 	// target is what members are made from, as in status.update.
 	// +required
 	Target string `json:"target"`
-	// tried are the targets before it, the latest last.
+	// tried are the targets of earlier updates, the latest last.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	// +optional
@@ -153,22 +153,22 @@ type CanaryProgress struct {
 	Back bool `json:"back,omitempty"`
 }
 
-// Quarantined is a VM that was removed from the group and is kept.
+// Quarantined is a VM that was removed from the group and that the server keeps, powered off.
 type Quarantined struct {
 	// name of the VM in vCenter.
 	// +required
 	Name string `json:"name"`
-	// ordinal that it had.
+	// ordinal that the VM had.
 	// +required
 	Ordinal int32 `json:"ordinal"`
 	// moRef is the VM's managed object reference.
 	// +required
 	MoRef string `json:"moRef"`
-	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, or the group gave this one
-	// up before it came back. Then it is kept until an operator deletes it.
+	// reason for the removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate, if another VM is the member, or if the group gave
+	// this VM up before it came back. The server keeps a Duplicate until an operator deletes it.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// since is when its quarantine began.
+	// since is when the quarantine began.
 	// +required
 	Since metav1.Time `json:"since"`
 }
@@ -178,10 +178,10 @@ const MaxVMsGivenUp = 100
 
 // GivenUp is a VM that was missing and that the group gave up.
 type GivenUp struct {
-	// name of the member that it was, <group>-<ordinal>.
+	// name of the member that the VM was, <group>-<ordinal>.
 	// +required
 	Name string `json:"name"`
-	// moRef that it had.
+	// moRef that the VM had.
 	// +required
 	MoRef string `json:"moRef"`
 	// instanceUUID is the VM's instanceUuid, by which the server recognizes it when it comes back with another moRef.
@@ -194,7 +194,7 @@ type Member struct {
 	// name of the member, <group>-<ordinal>.
 	// +required
 	Name string `json:"name"`
-	// vmName is the VM's name in vCenter, if somebody renamed it.
+	// vmName is the VM's name in vCenter, if the VM was renamed.
 	// +optional
 	VMName string `json:"vmName,omitempty"`
 	// ordinal is the member's number in its group.
@@ -209,8 +209,9 @@ type Member struct {
 	// powerState is poweredOn, poweredOff or suspended.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
-	// ips are the addresses that the guest reports: its static ones first, then those of the first of spec.networks, then its primary one.
-	// At most 10 beside the static ones, and at least one of each family. They stay while VMware Tools are silent, until the VM is powered off.
+	// ips are the addresses that the guest reports: first the static ones, then those of the first of spec.networks, then the primary one. At
+	// most 10 in addition to the static ones, and at least one of each family. While VMware Tools are silent, the status keeps the addresses
+	// until the VM is powered off.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
@@ -232,8 +233,8 @@ type Member struct {
 	// lastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// vanishedAt is when the server found the member missing: vCenter no longer has its VM, and nothing says that it was destroyed. It stays
-	// while a member that came back is one too many.
+	// vanishedAt is when the server found the member missing: vCenter no longer has its VM, and no event says that the VM was destroyed. It
+	// remains set after the VM came back, as long as the group has one member too many.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
 	// heldUntil is the latest time at which the server takes this member down; until then, annotations of the group hold it
@@ -243,10 +244,10 @@ type Member struct {
 	// replace is Held if spec.replace named this VM before it vanished, so that entry doesn't give it up.
 	// +optional
 	Replace ReplaceState `json:"replace,omitempty"`
-	// reason says in one word why the member is not ready, or differs from the spec.
+	// reason says in one word why the member is not ready or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message says the same in a sentence.
+	// message says in a sentence why the member is not ready or differs from the spec.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

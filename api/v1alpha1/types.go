@@ -22,7 +22,7 @@ const (
 	MaxMemory = 24576
 	// MaxTemplateLength bounds the template's name or inventory path, in characters.
 	MaxTemplateLength = 512
-	// MaxReplicas bounds the members of a group, and every limit given as a number.
+	// MaxReplicas bounds the members of a group, and each field that is a number or a percentage of members.
 	MaxReplicas = 1000
 	// MaxStandby bounds the standby members of a group.
 	MaxStandby = 100
@@ -30,7 +30,7 @@ const (
 	DefaultReplicas = 1
 )
 
-// VmGroup is a group of like virtual machines in vSphere, cloned from one template.
+// VmGroup is a group of virtual machines in vSphere that are cloned from one template.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"
@@ -82,9 +82,9 @@ type VmGroup struct {
 // +kubebuilder:validation:XValidation:rule="self.?customizationSpec.orValue(\"\") == \"\" || !has(self.networks) || !self.networks.exists(n, has(n.ipv4) && has(n.ipv4.additionalRanges) && n.ipv4.additionalRanges.size() > 0)",message="a customization specification gives each adapter one IPv4 address: remove it, or additionalRanges",fieldPath=".customizationSpec",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.networks) || self.networks.filter(n, n.?ipv4.?gateway.orValue(\"\") != \"\").size() <= 1 && self.networks.filter(n, n.?ipv6.?gateway.orValue(\"\") != \"\").size() <= 1",message="only one adapter can have an IPv4 gateway, and one an IPv6 gateway, because a guest has one default route of each: remove the others",fieldPath=".networks",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.rootDisk) || self.?clone.?mode.orValue(\"\") != \"Linked\"",message="a disk of a linked clone cannot grow: set clone.mode to Full, or remove rootDisk",fieldPath=".rootDisk",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || !has(self.adopt) || self.adopt.size() == 0",message="a group with persistent disks adopts no VMs: remove adopt, or make another group for them",fieldPath=".adopt",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?deletion.?quarantineSeconds.orValue(0) == 0",message="the next VM of an ordinal has its persistent disks, so none is kept in quarantine: set it to 0",fieldPath=".deletion.quarantineSeconds",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?standby.orValue(0) == 0",message="persistent disks are an ordinal's, which no standby member can take: set it to 0",fieldPath=".standby",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || !has(self.adopt) || self.adopt.size() == 0",message="a group with persistent disks cannot adopt VMs: remove adopt, or adopt the VMs into another group",fieldPath=".adopt",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?deletion.?quarantineSeconds.orValue(0) == 0",message="a group with persistent disks cannot quarantine VMs, because the next VM of the ordinal needs the disks: set quarantineSeconds to 0",fieldPath=".deletion.quarantineSeconds",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?standby.orValue(0) == 0",message="a group with persistent disks cannot have standby members, because each disk belongs to one ordinal: set standby to 0",fieldPath=".standby",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?hardware.?coresPerSocket.orValue(0) == 0 || self.cpu % self.hardware.coresPerSocket == 0",message="must be a multiple of hardware.coresPerSocket",fieldPath=".cpu",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?hardware.?memoryReservationMiB.orValue(0) <= self.memory * 1024",message="must be at least hardware.memoryReservationMiB",fieldPath=".memory",reason=FieldValueInvalid
 type VmGroupSpec struct {
@@ -100,7 +100,7 @@ type VmGroupSpec struct {
 	// +required
 	Memory int32 `json:"memory"`
 
-	// template is the VM template to clone: its name, its inventory path ("/DC0/vm/templates/ubuntu-24.04"), or "library/item", a VM
+	// template is the VM template to clone: its name, its inventory path ("/DC0/vm/templates/ubuntu-24.04"), or "library/item" for a VM
 	// template or an OVF in a content library; at most 512 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -114,20 +114,21 @@ type VmGroupSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// standby is the number of members beyond replicas that are cloned, prepared and powered off: 0 to 100, default 0. Where a member is
-	// missing, one of them is powered on instead of a new clone. Only status.standbyReplicas counts them.
+	// standby is the number of members beyond replicas that are cloned, prepared and powered off: 0 to 100, default 0. When a member is
+	// missing, the server powers a standby member on instead of cloning a new one. Only status.standbyReplicas counts standby members.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Standby int32 `json:"standby,omitempty"`
 
-	// inventory publishes the members for pods and scripts: ConfigMap (the default) keeps a ConfigMap "<group>-members"; None keeps none.
+	// inventory publishes the members for pods and scripts: ConfigMap (the default) maintains a ConfigMap "<group>-members"; None publishes
+	// nothing.
 	// +kubebuilder:validation:Enum=ConfigMap;None
 	// +default="ConfigMap"
 	// +optional
 	Inventory Inventory `json:"inventory,omitempty"`
 
-	// paused keeps everything in vCenter as it is, and makes a deletion wait. Default false.
+	// paused stops all changes in vCenter; a deletion waits, too. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -143,12 +144,12 @@ type VmGroupSpec struct {
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
 
-	// scaleIn says which members go first when there are more than replicas.
+	// scaleIn says which members the server removes first when there are more than replicas.
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. A new clone takes the
-	// ordinal of a missing member that is named after it went missing.
+	// replace names members to replace once, within the limits of spec.update: at most 1000, each moRef once. To replace a missing member, add
+	// its entry after the member went missing.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef
@@ -159,9 +160,9 @@ type VmGroupSpec struct {
 	// +optional
 	Deletion Deletion `json:"deletion,omitzero"`
 
-	// adopt are existing VMs that become members where some are missing: at most 1000 inventory paths ("/DC0/vm/legacy/web-a", of at most
-	// 1024 characters) or moRefs ("vm-42"), from folders that the server's --adopt-from allows. From then on they are resized, replaced and
-	// REMOVED like any other member.
+	// adopt are existing VMs that become members where members are missing: at most 1000 inventory paths ("/DC0/vm/legacy/web-a", of at most
+	// 1024 characters) or moRefs ("vm-42"), in folders that the server's flag --adopt-from allows. From then on the server resizes, replaces
+	// and REMOVES these VMs like any other member.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
@@ -178,16 +179,16 @@ type VmGroupSpec struct {
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
 
-	// hardware is the virtual hardware of members, beyond cpu and memory; by default as in the template.
+	// hardware is the virtual hardware of members, beyond cpu and memory. Default: the template's.
 	// +optional
 	Hardware Hardware `json:"hardware,omitzero"`
 
-	// rootDisk is the first disk that members have from the template; by default it has the template's size. Full clones only.
+	// rootDisk is the members' copy of the template's first disk. Default: the template's size. For full clones only.
 	// +optional
 	RootDisk *RootDisk `json:"rootDisk,omitempty"`
 
 	// disks are additional disks of each member, beside those of the template: at most 14. While the group has members, disks can be added at the
-	// end, and can grow. The first one, and another datastore, storagePolicy or provisioning, replaces the members.
+	// end of the list, and can grow. Adding the first disk, or changing datastore, storagePolicy or provisioning, replaces the members.
 	// +kubebuilder:validation:MaxItems=14
 	// +listType=map
 	// +listMapKey=name
@@ -204,8 +205,8 @@ type VmGroupSpec struct {
 	// +optional
 	UserData *UserData `json:"userData,omitempty"`
 
-	// customizationSpec is the name of a guest customization specification of vCenter, for guests without cloud-init; at most 80
-	// characters. It sets the host name and the addresses of spec.networks. Not with userData.
+	// customizationSpec is the name of a guest customization specification of vCenter, for guests without cloud-init; at most 80 characters.
+	// vCenter then sets the guest's host name and the addresses of spec.networks. Excludes userData.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	CustomizationSpec string `json:"customizationSpec,omitempty"`
@@ -218,21 +219,21 @@ type VmGroupSpec struct {
 	// +optional
 	Tags []Tag `json:"tags,omitempty"`
 
-	// customAttributes are vSphere custom attributes by name: at most 20, with names of at most 80 and values of at most 255 characters.
-	// The server creates those that do not exist.
+	// customAttributes are vSphere custom attributes by name: at most 20, with names of at most 80 and values of at most 255 characters. The
+	// server creates custom attributes that do not exist.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 80)",message="must have names of 1 to 80 characters",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 255)",message="must have values of at most 255 characters",reason=FieldValueInvalid
 	// +optional
 	CustomAttributes map[string]string `json:"customAttributes,omitempty"`
 
-	// extraConfig are advanced settings of members' VMX files, by key ("disk.EnableUUID": "TRUE"), that the server's --extra-config allows: at
-	// most 20, with keys of at most 128 and values of at most 1024 characters. Keys have no blanks at an end and no control characters, and no
-	// two differ in case only. An empty value removes the template's. A change replaces the members.
+	// extraConfig are advanced settings of members' VMX files, by key ("disk.EnableUUID": "TRUE"): at most 20, with keys of at most 128 and
+	// values of at most 1024 characters. The server's flag --extra-config must allow each key. Keys have no leading or trailing blanks and no
+	// control characters, and no two keys differ in case only. An empty value removes the template's setting. A change replaces the members.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 128)",message="must have names of 1 to 128 characters",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 1024)",message="must have values of at most 1024 characters",reason=FieldValueInvalid
-	// +kubebuilder:validation:XValidation:rule=`self.all(name, name.size() > 128 || name.trim() == name && !name.matches(r'[\p{C}\p{Zl}\p{Zp}]'))`,message="must not have keys with blanks at an end, or with control characters or other invisible ones",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule=`self.all(name, name.size() > 128 || name.trim() == name && !name.matches(r'[\p{C}\p{Zl}\p{Zp}]'))`,message="must not have keys with leading or trailing blanks, or with control characters or other invisible ones",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self.exists_one(other, other.lowerAscii() == name.lowerAscii()))",message="must not have two keys that differ in case only: they are one setting",reason=FieldValueInvalid
 	// +optional
 	ExtraConfig map[string]string `json:"extraConfig,omitempty"`

@@ -20,8 +20,8 @@ func (g *VmGroup) Replicas() int32 {
 // MemoryMB returns the memory of a member in MiB, which vSphere calls MB: spec.memory is in GiB.
 func (g *VmGroup) MemoryMB() int64 { return int64(g.Spec.Memory) * 1024 }
 
-// Validate checks the bounds that the CRD's schema and its rules state, for groups that bypassed them (an older CRD, a request made
-// by hand). Each error names the field, its value and its bound.
+// Validate checks the bounds that the CRD's schema and its rules state, for groups that bypassed the CRD (an older CRD, or a request to the
+// hook from another client). Each error names the field, its value and its bound.
 func (g *VmGroup) Validate() field.ErrorList {
 	errs := append(validateName(g.Name), g.validateDiskNumbers()...)
 	spec := field.NewPath("spec")
@@ -75,8 +75,8 @@ func between(path *field.Path, value, low, high int32) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be between %d and %d", low, high))}
 }
 
-// tooLong checks the length of a text, in characters. Like all functions below that take the path of a parent, it builds the
-// field's path only for an error, because every hook call checks the group, and most groups use few of the fields.
+// tooLong checks the length of a text, in characters. Functions that take the path of a parent build the field's path only for an error,
+// because every hook call validates the group, and most groups use few of the fields.
 func tooLong(parent *field.Path, name, text string, most int) field.ErrorList {
 	if len(text) <= most || utf8.RuneCountInString(text) <= most {
 		return nil

@@ -63,7 +63,7 @@ func validateShares(path *field.Path, shares *intstr.IntOrString) field.ErrorLis
 	return field.ErrorList{field.Invalid(path, bounded(shares.String()), fmt.Sprintf("must be Low, Normal, High or a number from 1 to %d", MaxShares))}
 }
 
-// PCIDeviceID is the form of an entry of spec.hardware.pciDevices that is a vendor and device id; others are vGPU profiles.
+// PCIDeviceID matches an entry of spec.hardware.pciDevices that is a vendor and device id. Other entries are vGPU profiles.
 var PCIDeviceID = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{4}$`)
 
 func validatePCIDevices(path *field.Path, all []string) (errs field.ErrorList) {
@@ -81,10 +81,11 @@ func validatePCIDevices(path *field.Path, all []string) (errs field.ErrorList) {
 	return errs
 }
 
-// reservedKeys are beginnings of keys that spec.extraConfig cannot set, in any case: the guest's data and the server's stamp.
+// reservedKeys are prefixes, in upper or lower case, of keys that spec.extraConfig cannot set, because the server does: the guest's data
+// and the server's stamp.
 var reservedKeys = []string{"guestinfo.", "codeconnect.vmworld.com.vmgroup."}
 
-// IsReservedKey reports whether a key of the VMX file is the server's.
+// IsReservedKey reports whether only the server can set a key of the VMX file.
 func IsReservedKey(key string) bool {
 	return slices.ContainsFunc(reservedKeys, func(prefix string) bool { return strings.HasPrefix(strings.ToLower(key), prefix) })
 }
@@ -94,7 +95,7 @@ func validateExtraConfig(spec *field.Path, values map[string]string) field.Error
 	lower := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }) {
-			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have keys with blanks at an end, or with control characters or other invisible ones"))
+			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have keys with leading or trailing blanks, or with control characters or other invisible ones"))
 		}
 		if lower[strings.ToLower(key)] {
 			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have two keys that differ in case only: they are one setting"))

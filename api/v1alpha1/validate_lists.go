@@ -16,7 +16,7 @@ func (s *ScaleIn) validate(path *field.Path, group string) (errs field.ErrorList
 	_, faults = memberNames(path.Child("remove"), s.Remove, group)
 	errs = append(errs, faults...)
 	both := 0
-	for i, name := range s.Remove { // the CRD's rule leaves the longest lists to this check: they would exceed CEL's budget
+	for i, name := range s.Remove { // the CRD's rule doesn't check the longest lists, because they exceed CEL's budget
 		if both < maxReported && protected[name] {
 			both++
 			errs = append(errs, field.Invalid(path.Child("remove").Index(i), name, "a member cannot be both in protected and in remove"))
@@ -56,7 +56,8 @@ func memberName(path *field.Path, name, group string) field.ErrorList {
 
 var moRef = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
-// validateReplace allows a moRef once; a name can occur with several VMs, because completed requests can stay.
+// validateReplace refuses a moRef that is listed twice. A name can occur with several moRefs, because entries for earlier VMs can remain in
+// the list.
 func validateReplace(path *field.Path, wanted []Replacement, group string) (errs field.ErrorList) {
 	if fault := tooMany(path, len(wanted)); fault != nil {
 		return fault
@@ -101,8 +102,8 @@ func validateAdopt(path *field.Path, entries []string) (errs field.ErrorList) {
 	return errs[:min(len(errs), maxReported)]
 }
 
-// maxReported bounds the errors reported for one list, and maxReportedInAll those in total: they end up in a condition, whose
-// message is bounded.
+// maxReported bounds the errors reported for one list, and maxReportedInAll those in total: a condition lists them, and its message has a
+// maximum length.
 const (
 	maxReported      = 10
 	maxReportedInAll = 50

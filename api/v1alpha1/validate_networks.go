@@ -46,7 +46,7 @@ func validateGateways(path *field.Path, networks []Network) field.ErrorList {
 	return nil
 }
 
-// validateAdapters refuses an address that two adapters could get: of one member, or of two.
+// validateAdapters refuses an address that two adapters could get, of one member or of two members.
 func validateAdapters(path *field.Path, networks []Network) (errs field.ErrorList) {
 	for i := range networks {
 		for _, of := range []family{ipv4, ipv6} {
@@ -63,7 +63,7 @@ func validateAdapters(path *field.Path, networks []Network) (errs field.ErrorLis
 	return errs
 }
 
-// addresses are those of a family; nil if there are none.
+// addresses returns the adapter's addresses of a family; nil if it has none.
 func (n *Network) addresses(of family) *Addresses {
 	if of == ipv6 {
 		return n.IPv6
@@ -116,10 +116,10 @@ var (
 
 func (f family) has(a netip.Addr) bool { return a.BitLen() == int(f.bits) }
 
-// validate checks the addresses of an adapter. They must be in one network, which the CRD's rules don't check, because they have
-// one prefix length and one gateway: members outside could reach neither each other nor the gateway. There need not be one for each
-// of replicas: otherwise kubectl scale, or an autoscaler, could stop everything else that is done for the group. Members without an
-// address are not cloned, and the status says so (AddressesExhausted).
+// validate checks the addresses of an adapter. All addresses must be in one network, because they have one prefix length and one gateway: a
+// member outside could reach neither the other members nor the gateway. (The CRD's rules don't check that.) Ranges with fewer addresses
+// than replicas are valid: if they weren't, kubectl scale or an autoscaler could make the spec invalid, and the server would stop all work
+// on the group. The server doesn't clone members without an address, and the status says so (AddressesExhausted).
 func (a *Addresses) validate(parent *field.Path, of family) (errs field.ErrorList) {
 	if a == nil {
 		return nil
@@ -243,7 +243,7 @@ func (a *Addresses) validateGateway(path *field.Path, of family, ranges []Range,
 		return refuse("must be an IP address, such as 10.0.0.1")
 	case !of.has(gateway):
 		return refuse("must be " + of.name + ": " + of.other)
-	case of == ipv6 && gateway.IsLinkLocalUnicast(): // as routers announce themselves
+	case of == ipv6 && gateway.IsLinkLocalUnicast(): // routers announce themselves with their link-local address
 		return nil
 	case !network.Contains(gateway):
 		return refuse(fmt.Sprintf("must be in %s, the network of the members' addresses: correct it, or prefixLength", network))

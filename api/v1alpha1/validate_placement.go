@@ -17,7 +17,8 @@ func (c *Clone) validate(spec *field.Path) field.ErrorList {
 	return append(oneOf(path.Child("mode"), c.Mode, CloneFull, CloneLinked), tooLong(path, "snapshot", c.Snapshot, MaxInventoryPath)...)
 }
 
-// Only the CRD's rules protect datacenter and folder while there are members: Validate doesn't know the former spec.
+// validate can't refuse a change of datacenter or folder while the group has members, because it doesn't know the former spec. Only the
+// CRD's rules do that.
 func (p *Placement) validate(spec *field.Path) (errs field.ErrorList) {
 	if len(p.Zones) == 0 && p.AntiAffinity == "" && p.HostGroup == nil && p.Datacenter+p.Pool+p.Datastore+p.StoragePolicy+p.Folder == "" {
 		return nil
@@ -58,7 +59,7 @@ func (h *HostGroup) validate(path *field.Path, zones int) (errs field.ErrorList)
 			errs = append(errs, field.Required(names.Index(i), "name a DRS host group"))
 		case utf8.RuneCountInString(name) > MaxVimName:
 			errs = append(errs, field.TooLongCharacters(names.Index(i), name, MaxVimName))
-		case zones == 0 && slices.Contains(h.Names[:i], name): // with zones, each is in the cluster of its zone
+		case zones == 0 && slices.Contains(h.Names[:i], name): // with zones, a name may repeat: each group is in the cluster of its zone
 			errs = append(errs, field.Invalid(names, bounded(name), "must not name a host group twice: members spread over different ones"))
 		}
 	}

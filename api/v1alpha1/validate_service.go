@@ -17,7 +17,7 @@ func (s *Service) validate(spec *field.Path, group string) (errs field.ErrorList
 		return nil
 	}
 	path := spec.Child("service")
-	// API servers accept Service names that begin with a digit since Kubernetes 1.34, and not all of them do.
+	// Some API servers accept Service names that begin with a digit, since Kubernetes 1.34, but not all.
 	if group != "" && (group[0] < 'a' || group[0] > 'z') {
 		errs = append(errs, field.Invalid(path, group,
 			"the Service has the group's name, which must then begin with a letter: rename the group, or remove service"))
@@ -108,7 +108,7 @@ func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
 		size += utf8.RuneCountInString(key) + utf8.RuneCountInString(s.Annotations[key])
 		switch {
-		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // as API servers check annotations
+		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // API servers check the keys of annotations like this
 			errs = append(errs, field.Invalid(path, bounded(key), "must have names of annotations, such as example.com/owner"))
 		case reservedAnnotation(key):
 			errs = append(errs, field.Invalid(path, key, "must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration"))

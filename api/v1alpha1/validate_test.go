@@ -260,10 +260,10 @@ func TestTheErrorsOfLongListsAreBounded(t *testing.T) {
 	}
 }
 
-// A settled group is checked at each hook call.
+// Every hook call validates its group.
 func TestAPlainGroupIsCheckedWithFewAllocations(t *testing.T) {
 	g := web(t, plain())
-	least := math.Inf(1) // what the runtime allocates meanwhile is counted, too
+	least := math.Inf(1) // AllocsPerRun also counts what the runtime allocates
 	for range 10 {
 		least = min(least, testing.AllocsPerRun(100, func() { g.Validate() }))
 	}

@@ -11,17 +11,17 @@ import (
 
 // Bounds of refresh and windows.
 const (
-	// MinAge and MaxAge bound update.maxAgeSeconds: an hour, so that a group does not roll all the time, and a year, which is the most
-	// that AWS allows for the lifetime of an instance.
+	// MinAge and MaxAge bound update.maxAgeSeconds, in seconds: an hour, so that the server isn't replacing members all the time, and a year,
+	// which is AWS's maximum for the lifetime of an instance.
 	MinAge = 3600
 	MaxAge = 31536000
-	// MaxWindows bounds update.windows; MinWindow and MaxWindow how long one is open, in seconds: a minute to a day.
+	// MaxWindows bounds update.windows. MinWindow and MaxWindow bound the duration of a window, in seconds: a minute to a day.
 	MaxWindows = 20
 	MinWindow  = 60
 	MaxWindow  = 86400
 	// MaxTimeZone bounds the name of a time zone, in characters.
 	MaxTimeZone = 64
-	// DefaultTimeZone is that of windows that name none.
+	// DefaultTimeZone is the time zone of windows that name none.
 	DefaultTimeZone = "UTC"
 )
 
@@ -34,20 +34,20 @@ var Weekdays = []Weekday{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday",
 
 // Window is a recurring time in which updates can take members down.
 type Window struct {
-	// days on which it opens, Sunday to Saturday; every day by default. One that opens before midnight stays open into the next day.
+	// days on which the window opens, Sunday to Saturday; by default every day. A window can stay open past midnight.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=7
 	// +listType=set
 	// +optional
 	Days []Weekday `json:"days,omitempty"`
-	// start is when it opens, by the clocks of timeZone, as HH:MM from 00:00 to 23:59. A time that daylight saving skips is moved forward;
-	// of a time that occurs twice, the first counts.
+	// start is when the window opens, in timeZone, as HH:MM from 00:00 to 23:59. If daylight saving time skips that time, the window opens
+	// correspondingly later; if the time occurs twice, the first counts.
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
 	// +required
 	Start string `json:"start"`
-	// durationSeconds is how long it stays open, in seconds: 60 to 86400 (24 hours).
+	// durationSeconds is how long the window stays open, in seconds: 60 to 86400 (24 hours).
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=86400
 	// +required
@@ -91,10 +91,10 @@ func (w *Window) validate(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// zones are the time zones that were looked up, by their names: reading one takes as long as planning a group.
+// zones caches time zones by name, because loading one takes as long as planning a group.
 var zones sync.Map
 
-// Location returns the time zone of a window, or nil if there is none of that name. What "Local" is depends on who asks.
+// Location returns the time zone of a window, or nil if no time zone has that name. "Local" isn't one: it would differ between servers.
 func (w *Window) Location() *time.Location {
 	name := w.TimeZone
 	if name == "" {
@@ -114,7 +114,7 @@ func (w *Window) Location() *time.Location {
 	return zone
 }
 
-// validateRefresh checks when members are replaced for their age, and the windows.
+// validateRefresh checks maxAgeSeconds and the windows.
 func (u *Update) validateRefresh(path *field.Path, deadline int32) (errs field.ErrorList) {
 	if age := path.Child("maxAgeSeconds"); u.MaxAgeSeconds != nil {
 		errs = append(errs, between(age, *u.MaxAgeSeconds, MinAge, MaxAge)...)

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// backlogMost bounds the log lines that wait for a slow reader, in bytes: some 3,000 lines of the usual 300 bytes, which is more than
-	// a server with hundreds of groups writes in a minute, and little beside the memory that the pod may use.
+	// backlogMost bounds the log lines that wait for a slow reader, in bytes: about 3,000 lines of the usual 300 bytes, which is more than a
+	// server with hundreds of groups writes in a minute, and a small part of the pod's memory.
 	backlogMost = 1 << 20
-	// lastLines is how long the end of the process waits for a reader of what it wrote.
+	// lastLines is how long the process waits at its end until its last log lines are read.
 	lastLines = time.Second
 )
 
 // backlog is a writer that never blocks, however slow the other end is: a pipe without a reader blocks every writer, with all
-// locks that it holds. One goroutine writes what waits, in order. Each Write is a line; one for which there is no room is dropped whole, and
-// counted. (zerolog's diode drops old lines instead of new ones, counts them only when the reader is back, has no bound in bytes, prints to
-// standard error itself when writers collide, and its Close waits for the reader.)
+// locks that it holds. One goroutine writes the waiting lines, in order. Each Write is a line; a line for which there is no room is dropped
+// and counted. (zerolog's diode drops old lines instead of new ones, counts them only when the reader is back, has no bound in bytes, prints
+// to standard error itself when writers collide, and its Close waits for the reader.)
 type backlog struct {
 	to   io.Writer
-	wake chan struct{} // has a place for one
-	done chan struct{} // closed when nothing more is written
+	wake chan struct{} // with a buffer of one
+	done chan struct{} // closed when run has ended
 
 	mu      sync.Mutex
 	waiting []byte
@@ -34,18 +34,18 @@ type backlog struct {
 	closed  bool
 	dropped prometheus.Counter
 	untold  int       // lines that were dropped since say was called
-	say     func(int) // tells of dropped lines, by writing to to; nil: they are not told
+	say     func(int) // reports dropped lines, by writing to to; nil: no report
 }
 
-// newBacklog returns a backlog in front of to. Its goroutine ends after close, once to takes what waits.
+// newBacklog returns a backlog in front of to. Its goroutine ends after close, once to has taken the waiting lines.
 func newBacklog(to io.Writer) *backlog {
 	b := &backlog{to: to, wake: make(chan struct{}, 1), done: make(chan struct{}), dropped: metrics.LogLinesDropped.Counter(nil).WithLabelValues()}
 	go b.run()
 	return b
 }
 
-// count counts dropped lines with a counter, and tells of them with say when the other end takes lines again. say is never called
-// concurrently, and can block.
+// count makes the backlog count dropped lines with a counter, and report them with say when the other end takes lines again. say is never
+// called concurrently, and can block.
 func (b *backlog) count(dropped prometheus.Counter, say func(lines int)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *backlog) wakeUp() {
 	}
 }
 
-// run writes what waits, until the backlog is closed and empty.
+// run writes the waiting lines, until the backlog is closed and empty.
 func (b *backlog) run() {
 	defer close(b.done)
 	for range b.wake {
@@ -94,7 +94,7 @@ func (b *backlog) run() {
 	}
 }
 
-// writeNext writes what waits, and reports whether it did: it had something to write, and the other end took it.
+// writeNext writes the waiting lines, and reports whether there were any and the other end took them.
 func (b *backlog) writeNext() bool {
 	b.mu.Lock()
 	batch, lines, untold, say := b.waiting, b.lines, b.untold, b.say
@@ -108,7 +108,7 @@ func (b *backlog) writeNext() bool {
 	}
 	_, err := b.to.Write(batch)
 	if err == nil && untold > 0 {
-		say(untold) // here: all of batch waited when those lines were dropped
+		say(untold) // here, because the lines of batch came before the dropped ones
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *backlog) writeNext() bool {
 	return true
 }
 
-// close writes what waits, for at most lastLines. Whatever is written after it is dropped.
+// close writes the waiting lines, for at most lastLines. Later lines are dropped.
 func (b *backlog) close() {
 	b.mu.Lock()
 	b.closed = true

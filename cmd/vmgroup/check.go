@@ -45,7 +45,7 @@ func checkCommand() *cobra.Command {
 everything that the settings name, templates and networks, everything that the groups of -f
 need, and each privilege of the least role where it is needed. It changes nothing.
 
-With --deep it tries on your vCenter what the server relies on. In a new folder it creates two VMs
+With --deep it tests the behavior of your vCenter that the server relies on. In a new folder it creates two VMs
 from the first template (twice in parallel under one name; vCenter must refuse the second), a copy of
 one of them, and a first-class disk of 1 GiB. It reads the stamp back, powers one VM on, resets it,
 shuts its guest down, unregisters it, registers it again, and destroys it. That VM has the disks and the
@@ -53,9 +53,9 @@ networks of the template (or the networks of the first group of -f), and boots w
 check reports what it can't try, and why. At the end, and after Ctrl-C, it removes all of this and nothing
 else; it doesn't begin unless its account can do that.
 
-With --record it also writes down what vmgroup and vCenter said to each other. No one has tried the server on your
-vCenter before you: the recording turns what it believes of vCenter into what vCenter does. It has no names,
-addresses, paths, notes, accounts or secrets, only stand-ins for them. Read it before you attach it to an issue.
+With --record it also records its calls to vCenter and the answers. Much of the behavior that the server relies on has
+not been tested on a real vCenter: the recording shows how yours behaves. It has no names, addresses, paths, notes,
+accounts or secrets, only stand-ins for them. Read it before you attach it to an issue.
 
 With --orphans it lists VMs, persistent disks, folders, DRS rules and deployed templates of the server that belong to
 no VmGroup of -f, and what to do about each. It removes nothing. Give it all VmGroups:
@@ -93,11 +93,11 @@ and 2 if the settings are wrong.`,
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
 	s.manifests.flags(c, "file with VmGroup manifests, to check what they need")
 	f.BoolVar(&s.orphans, "orphans", false, "list VMs, disks, folders, DRS rules and deployed templates that belong to no VmGroup of -f (give it all VmGroups)")
-	f.BoolVar(&s.deep, "deep", false, "try what the server relies on with two VMs, a copy of one and a first-class disk in a new folder, and remove them")
-	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to see how vCenter refuses it")
+	f.BoolVar(&s.deep, "deep", false, "test the behavior of vCenter that the server relies on, with two VMs, a copy of one and a first-class disk in a new folder, and remove them")
+	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to test how vCenter refuses it")
 	f.BoolVar(&s.drs, "drs", false, "with --deep: also add a DRS VM group of a VM to the configuration of the cluster, and remove it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")
-	f.StringVar(&s.record, "record", "", "with --deep: file to create, with what vmgroup and vCenter said, without the names, addresses and other texts of your vCenter; for an issue")
+	f.StringVar(&s.record, "record", "", "with --deep: file to create, with the calls to vCenter and its answers, without the names, addresses and other texts of your vCenter; for an issue")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	complete(c, "output", "table", "json")
@@ -153,7 +153,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	return s.result(ctx, found, table)
 }
 
-// recordTo creates the file of --record, if there is to be one.
+// recordTo creates the file of --record, if the flag is set.
 func (s *checkSettings) recordTo() (*os.File, error) {
 	switch {
 	case s.record == "":
@@ -176,18 +176,18 @@ func (s *checkSettings) recordTo() (*os.File, error) {
 func (s *checkSettings) recorded(file *os.File, progress io.Writer) error {
 	if file == nil {
 		if s.deep && s.output == "table" {
-			fmt.Fprintln(progress, "… with --record FILE, this check also writes what your vCenter said, without its names and other texts, for an issue")
+			fmt.Fprintln(progress, "… with --record FILE, this check also records vCenter's answers, without its names and other texts, for an issue")
 		}
 		return nil
 	}
 	if err := errors.Join(s.vcenter.Record.Err(), file.Close()); err != nil {
 		return fmt.Errorf("--record: %w", err)
 	}
-	fmt.Fprintf(progress, "… recorded in %s: read it, and attach it to an issue: it shows what your vCenter does that VmGroup only believes\n", s.record)
+	fmt.Fprintf(progress, "… recorded in %s: read it, and attach it to an issue: it shows the developers how your vCenter behaves\n", s.record)
 	return nil
 }
 
-// options returns what is to be checked. Its errors are in the command's flags and files.
+// options returns what to check. Its errors are about the command's flags and files.
 func (s *checkSettings) options(in io.Reader, progress io.Writer) (check.Options, error) {
 	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, DRS: s.drs, Hidden: s.hidden, GuestTimeout: s.guestTimeout}
 	switch {
@@ -247,7 +247,7 @@ func (s *checkSettings) result(ctx context.Context, found []check.Finding, table
 	return nil
 }
 
-// stoppingWriter stops the check once its output has no reader, so that it removes what it created.
+// stoppingWriter stops the check when its output has no reader any more, so that the check removes what it created.
 type stoppingWriter struct {
 	io.Writer
 	stop context.CancelFunc

@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 )
 
-// The widths of the table, in characters: of a line where no terminal says it, the least of one, and of the columns. A longer name
-// of a check has a line of its own.
+// The widths of the table, in characters: of a line without a terminal, the minimum of a line, and of the columns. The name of a check that
+// is longer than its column has a line of its own.
 const (
 	lineWidth  = 120
 	leastWidth = 60
@@ -18,7 +18,7 @@ const (
 	seenAt     = checkWidth + 8
 )
 
-// findings writes results as they come, for people.
+// findings writes results as a table, as they come.
 type findings struct {
 	w      io.Writer
 	colors bool
@@ -37,7 +37,7 @@ func (t *findings) begin() {
 	fmt.Fprintf(t.w, "%-*s  %-4s  %s\n", checkWidth, "CHECK", "", "DETAIL")
 }
 
-// write writes one finding: its check, its result, the detail, and below that the advice.
+// write writes one finding: its check, its result, the detail, and the advice below the detail.
 func (t *findings) write(f check.Finding) {
 	f.Check, f.Seen, f.Advice = plan.Printable(f.Check), plan.Printable(f.Seen), plan.Printable(f.Advice)
 	name := f.Check
@@ -58,7 +58,7 @@ func (t *findings) write(f check.Finding) {
 			fmt.Fprintf(t.w, "%-*s  %s  %s\n", checkWidth, name, t.colored(f.Result), line)
 			continue
 		}
-		// A word that is too long for the column, such as a thumbprint, stays whole, so that users can copy it.
+		// A word that is too long for the column, such as a thumbprint, isn't split, so that users can copy it.
 		fmt.Fprintf(t.w, "%*s%s\n", max(0, min(seenAt, t.width-len([]rune(line)))), "", line)
 	}
 }

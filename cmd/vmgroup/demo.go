@@ -35,14 +35,14 @@ import (
 //go:embed demo.yaml
 var demoManifest []byte
 
-// demo is the server with the embedded vCenter, and the stand-in for Metacontroller that calls it for the groups in some files.
+// demo is the server with the embedded vCenter, and the stand-in for Metacontroller that calls it for the groups in the user's files.
 type demo struct {
 	serve serveSettings
 	manifests
 	url string
 
 	groups map[string]*demoGroup // by namespace/name
-	fault  string                // why the files could not be read last
+	fault  string                // why the last read of the files failed
 	read   []byte                // their text as last read
 	ending bool                  // after Ctrl-C
 }
@@ -50,7 +50,7 @@ type demo struct {
 // demoGroup is a group, and its latest state.
 type demoGroup struct {
 	*metacontroller.Group
-	due      time.Time // when the hook is called next
+	due      time.Time // when the hook is to be called next
 	failed   string    // why the last call failed
 	deleting bool
 	report   plan.Report
@@ -144,7 +144,7 @@ const (
 	demoTick   = 250 * time.Millisecond
 )
 
-// play calls the hooks until nothing is left after ctx has ended, or until calls ends.
+// play calls the hooks until ctx has ended and all groups are deleted, or until calls ends.
 func (d *demo) play(ctx, calls context.Context, view *demoView, failed <-chan error) error {
 	defer view.end()
 	for {
@@ -162,7 +162,7 @@ func (d *demo) play(ctx, calls context.Context, view *demoView, failed <-chan er
 		for name, g := range d.groups {
 			if d.call(calls, g) {
 				delete(d.groups, name)
-				view.tell(name + " is deleted: nothing of it is left in vCenter")
+				view.tell(name + " is deleted: vCenter has no objects of it any more")
 			}
 		}
 		view.show(d)
@@ -250,7 +250,7 @@ func (d *demo) applyOne(name string, g *v1alpha1.VmGroup, related []metacontroll
 	here.Labels, here.Annotations = g.Labels, g.Annotations
 }
 
-// relatedOf is a Secret or ConfigMap, with its data in plain text.
+// relatedOf returns a Secret or ConfigMap, with its data in plain text.
 func relatedOf(o *other) metacontroller.Related {
 	var object struct {
 		Data       map[string]json.RawMessage
@@ -283,7 +283,7 @@ func (g *demoGroup) delete() {
 	}
 }
 
-// call calls the hook if it is time, and reads the group's state. It reports whether the group is gone.
+// call calls the hook if it is due, and reads the group's state. It reports whether the group is gone.
 func (d *demo) call(ctx context.Context, g *demoGroup) (gone bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // like Metacontroller
 	defer cancel()
@@ -324,7 +324,7 @@ func (d *demo) reportOf(ctx context.Context, namespace, name string) (r plan.Rep
 	return r, json.NewDecoder(response.Body).Decode(&r)
 }
 
-// sorted are the groups by namespace and name.
+// sorted returns the groups by namespace and name.
 func (d *demo) sorted() []*demoGroup {
 	all := make([]*demoGroup, 0, len(d.groups))
 	for _, g := range d.groups {

@@ -75,7 +75,7 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	said("shop/db is deleted: nothing of it is left in vCenter")
+	said("shop/db is deleted: vCenter has no objects of it any more")
 	<-ended
 	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") || errs.Len() > 0 { // nothing is written into the screen
 		t.Errorf("%v: %s%s", err, text.String(), &errs)

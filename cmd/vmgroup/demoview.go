@@ -49,7 +49,7 @@ func (v *demoView) end() {
 	}
 }
 
-// tell adds a line about something that happened.
+// tell adds a line about an event.
 func (v *demoView) tell(text string) {
 	line := time.Now().Format("15:04:05") + "  " + plan.Printable(text)
 	if v.last = append(v.last, line); len(v.last) > demoLines {
@@ -121,7 +121,7 @@ func (v *demoView) headline(g *demoGroup) string {
 	return fmt.Sprintf("%s/%s  %s  %d of %d ready  %s", g.Namespace, g.Name, cmp.Or(string(g.Status.Phase), "PENDING"), g.Status.ReadyReplicas, g.Replicas(), message)
 }
 
-// colored is a text in the color of its phase.
+// colored returns a text in the color of its phase.
 func (v *demoView) colored(phase v1alpha1.Phase, text string) string {
 	if !v.colors {
 		return text
@@ -136,7 +136,7 @@ func (v *demoView) colored(phase v1alpha1.Phase, text string) string {
 	return fmt.Sprintf("\x1b[1;%dm%s\x1b[0m", color, text)
 }
 
-// head says where the demo is, and what to do. On a terminal it is above each screen; otherwise it is told once.
+// head returns the address of the demo, and what the user can do. On a terminal it is above each screen; otherwise it is printed once.
 func (v *demoView) head(d *demo) []string {
 	what := "Edit " + strings.Join(d.files, ", ") + " and save it; Ctrl-C deletes the groups and ends."
 	if d.ending {
@@ -145,8 +145,8 @@ func (v *demoView) head(d *demo) []string {
 	return []string{"vmgroup demo, with an embedded vCenter. In a browser: " + d.url, what}
 }
 
-// picture is the whole screen. Where a terminal has fewer rows than it needs, the events go first, then members that are ready; a longer
-// line of a table is cut. No columns or rows mean any number.
+// picture returns the whole screen. If the terminal has too few rows, picture leaves out the events first, then members that are ready; it
+// cuts lines that are too long. 0 columns or rows mean no limit.
 func (v *demoView) picture(d *demo, columns, height int) string {
 	var head []string
 	for _, line := range v.head(d) {
@@ -183,7 +183,7 @@ func (v *demoView) picture(d *demo, columns, height int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// demoTable shows members, at most as many as there is room for: those that are ready are left out first.
+// demoTable shows at most room members: those that are ready are left out first.
 func demoTable(rows []demoRow, room int) []string {
 	hidden := 0
 	if len(rows) > room {
@@ -221,14 +221,14 @@ func cut(lines []string, columns int) []string {
 	return short
 }
 
-// demoRow is a member, or one that is being made.
+// demoRow is a member, or one that is being created.
 type demoRow struct {
 	ordinal                               int32
 	name, moRef, power, address, progress string
 	ready                                 bool
 }
 
-// demoRows are the members, the standby members, and those being made, by ordinal.
+// demoRows returns the members, the standby members, and those being created, by ordinal.
 func demoRows(g *demoGroup) (rows []demoRow) {
 	doing := make(map[string]plan.PendingReport)
 	for _, p := range g.report.Pending {
@@ -268,7 +268,7 @@ func demoRows(g *demoGroup) (rows []demoRow) {
 	return rows
 }
 
-// progressOf shows how far a member is (cloned, powered on, booted, ready), and what is being done to it.
+// progressOf shows a member's progress (cloned, powered on, booted, ready), and the step that runs for it.
 func progressOf(m *v1alpha1.Member, p plan.PendingReport) string {
 	steps := 0
 	switch {

@@ -18,18 +18,18 @@ import (
 const (
 	envAnnotation     = "vmgroup.env"
 	sectionAnnotation = "vmgroup.section"
-	fromVariable      = "vmgroup.from" // its value comes from its variable
+	fromVariable      = "vmgroup.from" // the flag's value comes from its variable
 )
 
-// env ties a flag to its environment variable, and names that in the flag's help. A flag for which nobody calls it has the
-// variable VMGROUP_ and the flag's name.
+// env binds a flag to an environment variable, and adds the variable to the flag's help. section binds the other flags to VMGROUP_ and the
+// flag's name.
 func env(flags *pflag.FlagSet, name, variable string) {
 	f := flags.Lookup(name)
 	annotate(f, envAnnotation, variable)
 	f.Usage += " [$" + variable + "]"
 }
 
-// section puts the flags that have no section yet under a title in the help, and gives each of them a variable.
+// section puts the flags that have no section yet under a title in the help, and binds each of them to a variable.
 func section(flags *pflag.FlagSet, title string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Annotations[sectionAnnotation] != nil {
@@ -49,11 +49,12 @@ func annotate(f *pflag.Flag, key, value string) {
 	f.Annotations[key] = []string{value}
 }
 
-// serviceLink matches what Kubernetes tells every container of a namespace that has a Service vmgroup, vmgroup-east or vc.
+// serviceLink matches variables that Kubernetes sets in every container of a namespace that has a Service vmgroup, vmgroup-east or vc.
 var serviceLink = regexp.MustCompile(`^(?:VMGROUP|VC)_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
 
-// fromEnvironment sets flags that are not on the command line from their variables. An empty variable counts as not set, and
-// a variable VMGROUP_… that no flag of any command has is an error, and so is one VC_… that is nearly one of ours: others may have such, too.
+// fromEnvironment sets flags that are not on the command line from their variables. An empty variable counts as not set. A variable VMGROUP_…
+// that no flag of any command has is an error, and so is a variable VC_… whose name resembles one of the server's. (Other variables VC_… may
+// belong to other programs.)
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	var known []string
@@ -71,7 +72,7 @@ func fromEnvironment(c *cobra.Command) error {
 	embedded := simulator != nil && simulator.Changed && simulator.Value.String() == "true" && os.Getenv("VC_HOST") != ""
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		variable := f.Annotations[envAnnotation]
-		if len(variable) == 0 || f.Changed || embedded && strings.HasPrefix(variable[0], "VC_") { // which are of another vCenter
+		if len(variable) == 0 || f.Changed || embedded && strings.HasPrefix(variable[0], "VC_") { // these are settings of another vCenter
 			return
 		}
 		if value := os.Getenv(variable[0]); value != "" {
@@ -93,7 +94,7 @@ func typed(c *cobra.Command, name string) bool {
 	return f.Changed && f.Annotations[fromVariable] == nil
 }
 
-// badValue says what a flag's value must be, without the words of Go's parsers.
+// badValue says what a flag's value must be, instead of the messages of Go's parsers.
 func badValue(err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -106,14 +107,14 @@ func badValue(err error) error {
 	return fmt.Errorf("--%s %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
-// nearest is the name that is most like what somebody wrote.
+// nearest returns the name that is most similar to what the user wrote.
 func nearest(wrote string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int {
 		return levenshtein.Distance(wrote, a, nil) - levenshtein.Distance(wrote, b, nil)
 	})
 }
 
-// didYouMean is a question with the nearest name; empty where none is near.
+// didYouMean returns a question with the nearest name; empty if no name is similar.
 func didYouMean(wrote, prefix string, names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -142,7 +143,8 @@ func flagError(c *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w (%s --help lists the flags)", badValue(err), c.CommandPath())}
 }
 
-// usage is a command's help below its description: examples, and the flags by section, as wide as the terminal (cobra gives it a buffer).
+// usage writes a command's help below its description: examples, and the flags by section, as wide as the terminal. (cobra passes a buffer,
+// which has no width.)
 func usage(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
@@ -175,7 +177,7 @@ func isTerminal(w io.Writer) bool {
 	return isFile && term.IsTerminal(int(f.Fd()))
 }
 
-// size is how many columns and rows a terminal has; zero if w is none, or doesn't tell.
+// size returns the columns and rows of a terminal; zero if w isn't a terminal, or doesn't report its size.
 func size(w io.Writer) (columns, rows int) {
 	if f, isFile := w.(*os.File); isFile {
 		columns, rows, _ = term.GetSize(int(f.Fd()))

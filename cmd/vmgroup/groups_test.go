@@ -91,7 +91,7 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 		t.Errorf("the server that knows the user data plans:\n%s", out)
 	}
 	for _, out := range []string{forecast(1, nil, "--server", other.url), forecast(1, against(vc))} {
-		if !strings.Contains(out, "spec.userData names Secret default/boot, but neither this request nor a hook call for the group has brought it here") ||
+		if !strings.Contains(out, "spec.userData names Secret default/boot, which is unknown here: add it to the manifests") ||
 			!strings.Contains(out, "blocked (UserDataNotGiven)") || strings.Contains(out, "nothing to do") {
 			t.Errorf("without the user data:\n%s", out)
 		}

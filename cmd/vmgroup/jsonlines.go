@@ -37,5 +37,5 @@ func (w jsonLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// hidden reports whether r is an unprintable character that JSON leaves as it is.
+// hidden reports whether r is an unprintable character that JSON doesn't escape.
 func hidden(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }

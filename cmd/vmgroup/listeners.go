@@ -33,10 +33,10 @@ func (d *listeners) flags(c *cobra.Command) {
 	text(&d.listen, "listen", "127.0.0.1:8080", "address of the hooks, /plan, the page, /groups and /sd")
 	text(&d.healthListen, "health-listen", "127.0.0.1:8081", "address of /healthz, /readyz and /metrics, in plain HTTP; empty for none")
 	text(&d.guard.CertFile, "tls-cert-file", "", "PEM file of the hooks' certificate, with its chain; all files here are read again when they change")
-	text(&d.guard.KeyFile, "tls-private-key-file", "", "PEM file of its key")
-	text(&d.guard.ClientCAFile, "client-ca-file", "", "PEM file of the authorities that must have signed callers' certificates")
-	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one can be missing (so that you can change a token without a gap)")
-	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that can only GET the page, /groups, /slots and /sd; like --token-file, but all can be missing")
+	text(&d.guard.KeyFile, "tls-private-key-file", "", "PEM file of the hooks' private key")
+	text(&d.guard.ClientCAFile, "client-ca-file", "", "PEM file of the CAs that must have signed callers' certificates")
+	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each token is valid, and one file can be missing (so that you can rotate a token without an outage)")
+	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that allows only GET of the page, /groups, /slots and /sd; like --token-file, but all files can be missing")
 	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: anyone who can reach it can create and destroy VMs")
 	f.BoolVar(&d.allowPlainHTTP, "allow-plain-http", false, "accept tokens without TLS on an address that is not loopback, where something else encrypts the connection, such as a service mesh")
 	section(f, "Addresses, and who can call")
@@ -54,9 +54,9 @@ func refuseEmptyFiles(c *cobra.Command) error {
 	return nil
 }
 
-// Limits of one HTTP exchange. They close slow connections; Metacontroller itself gives up after 10 s. It has a connection for each
-// of its five workers and three hooks; half of all connections can come from one address, because behind some networks all callers
-// have the same one. Probes and scrapes are few, and each opens a new connection; Kubernetes restarts the pods if probes get none.
+// Limits of one HTTP exchange. They close slow connections; Metacontroller itself gives up after 10 s. Metacontroller has a connection for
+// each of its five workers and three hooks. Half of all connections can come from one address, because in some networks all callers have
+// the same address. Probes and scrapes are few, and each opens a new connection; if probes get no connection, Kubernetes restarts the pods.
 var (
 	hookLimits = guard.Limits{
 		Header: 5 * time.Second, Read: 15 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute, HeaderBytes: 8 << 10,
@@ -81,7 +81,7 @@ func (o *opened) close() {
 	}
 }
 
-// open listens, and refuses to serve the hooks without authentication where others can reach them.
+// open opens the listeners. It refuses to serve the hooks without authentication on an address that others can reach.
 func (d *listeners) open(log zerolog.Logger, meter prometheus.Registerer) (*opened, error) {
 	hooks, err := net.Listen("tcp", d.listen)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *listeners) open(log zerolog.Logger, meter prometheus.Registerer) (*open
 	return o, nil
 }
 
-// cannotListen says which flag chooses another address, if a process has this one.
+// cannotListen says which flag sets another address, if another process uses this one.
 func cannotListen(flag, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("another process listens on %s: choose another address with --%s", address, flag)

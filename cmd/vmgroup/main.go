@@ -31,7 +31,7 @@ func execute() int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	errs := newBacklog(os.Stderr)
-	defer errs.close() // also before a panic is printed
+	defer errs.close() // also runs before a panic is printed
 	root := command(errs)
 	if isPlugin(os.Args[0]) {
 		root = pluginCommand()
@@ -88,7 +88,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return usageError{fmt.Errorf("unknown command %q%s", name, cmp.Or(didYouMean(name, "", names), " (vmgroup --help lists them)"))}
 }
 
-// noArguments refuses arguments of a command that has none.
+// noArguments refuses arguments of a command that takes none.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("%s takes no argument, and got %q (%s --help lists the flags)", c.CommandPath(), args[0], c.CommandPath())}
@@ -114,7 +114,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// command returns the command line. The server writes its log to log.
+// command returns the root command with all commands. The server writes its log to log.
 func command(log *backlog) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vmgroup",

@@ -210,7 +210,7 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		{[]string{"VMGROUP_PROBE_NETWORKS=10.0.0.0/8,all"}, []string{"serve", "--simulator"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "all" is not a network`},
 		{[]string{"VMGROUP_ADOPT_FROM=\"a"}, []string{"serve", "--simulator"}, `the environment variable VMGROUP_ADOPT_FROM: invalid argument "\"a" for "--adopt-from" flag`},
 		{nil, []string{"plan"}, "name a file with VmGroup manifests"},
-		{nil, []string{"plan", "../../manifests/samples/vmgroup.yaml"}, "name one with --server http://127.0.0.1:8080 (VMGROUP_SERVER) or with --host (VC_HOST)"},
+		{nil, []string{"plan", "../../manifests/samples/vmgroup.yaml"}, "set --server http://127.0.0.1:8080 (VMGROUP_SERVER) or --host (VC_HOST)"},
 		{nil, []string{"plan", "--templat", "x"}, "unknown flag: --templat"},
 		{nil, []string{"serve", "--slotz", "3"}, "unknown flag: --slotz: did you mean --slots?"},
 		{[]string{"VMGROUP_SLOT=3"}, []string{"serve", "--simulator"}, "no flag has the environment variable VMGROUP_SLOT: did you mean VMGROUP_SLOTS?"},

@@ -28,16 +28,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// manifests are the VmGroups that a command is given in files.
+// manifests are the files with VmGroups that the user passes to a command.
 type manifests struct {
 	files     []string
 	namespace string
-	// none lets a List without a VmGroup pass, as kubectl prints it where there is none. An empty file is none: the command that was to write
-	// it may have failed.
+	// none accepts a List without a VmGroup, which kubectl prints if there is none. An empty file isn't accepted: the command that was to
+	// write it may have failed.
 	none bool
-	// emptyList reports whether such a List was read.
+	// emptyList reports whether a List without a VmGroup was read.
 	emptyList bool
-	// only refuses objects of another namespace: the user named one.
+	// only reports whether the user set --namespace, so that objects of other namespaces are refused.
 	only func() bool
 }
 
@@ -47,7 +47,7 @@ func (m *manifests) flags(c *cobra.Command, usage string) {
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
 	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one; if you give it, a manifest of another is an error")
 	m.only = func() bool { return f.Changed("namespace") }
-	c.Args = func(_ *cobra.Command, files []string) error { // a file needs no --file
+	c.Args = func(_ *cobra.Command, files []string) error { // arguments are files, too
 		for _, file := range files {
 			if err := f.Set("file", file); err != nil {
 				return err
@@ -65,12 +65,12 @@ type other struct {
 	text            []byte // in JSON
 }
 
-// holdsData reports whether it is an object that spec.userData of a group can name.
+// holdsData reports whether spec.userData of a group can name the object.
 func (o *other) holdsData() bool {
 	return o.APIVersion == "v1" && (o.Kind == "Secret" || o.Kind == "ConfigMap")
 }
 
-// asStored is the object as the API server stores it: a Secret's stringData is in its data, in base64.
+// asStored returns the object as the API server stores it: with a Secret's stringData in its data, in base64.
 func (o *other) asStored() (json.RawMessage, error) {
 	var object struct {
 		Data       map[string]json.RawMessage `json:"data,omitempty"`
@@ -95,8 +95,8 @@ func (o *other) note() string {
 	return fmt.Sprintf("%s: skipped a %s of %s: not a VmGroup", o.where, o.Kind, o.APIVersion)
 }
 
-// related is what Metacontroller would send for a group if these objects were in the cluster: the one that spec.userData names. It is nil
-// if none of them is that.
+// related returns what Metacontroller would send for a group if these objects were in the cluster: the object that spec.userData names, or
+// nil if none of these is that object.
 func (m *manifests) related(g *v1alpha1.VmGroup, objects []*other) (json.RawMessage, error) {
 	ref, wanted := plan.UserDataOf(g)
 	for _, o := range objects {
@@ -112,8 +112,8 @@ func (m *manifests) related(g *v1alpha1.VmGroup, objects []*other) (json.RawMess
 	return nil, nil
 }
 
-// read reads all files strictly: an unknown field is an error. It passes objects of other kinds to others, so that the files can be
-// those for `kubectl apply`.
+// read reads all files strictly: an unknown field is an error. It passes objects of other kinds to others, so that users can pass the files
+// that they pass to `kubectl apply`.
 func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	for _, file := range m.files {
 		some, err := m.readFile(file, in, others)
@@ -175,7 +175,7 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 	}
 }
 
-// ifTemplate is what may help where a text that may be a template of Helm isn't a manifest. (Templates in user data are no fault.)
+// ifTemplate returns advice for an invalid manifest that may be a Helm template. (Templates in user data are valid.)
 func ifTemplate(text []byte) string {
 	if !bytes.Contains(text, []byte("{{")) {
 		return ""
@@ -191,11 +191,11 @@ func (m *manifests) ofNamespace(where, namespace string) error {
 	return usageError{fmt.Errorf("%s: its namespace %q is not the %q of --namespace: give --namespace %s, or leave it out", where, namespace, m.namespace, namespace)}
 }
 
-// manifestsIn are the files that kubectl takes of a directory, in its order; nil if it is none.
+// manifestsIn returns the files of a directory that kubectl would read, in its order; nil if the path isn't a directory.
 func manifestsIn(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
-		return nil, nil // opening it says why
+		return nil, nil // opening the file returns the reason
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -213,7 +213,8 @@ func manifestsIn(path string) ([]string, error) {
 	return files, nil
 }
 
-// objectsIn are the objects of a document, in JSON: several in JSON, one after the other, or one in YAML, of which JSON is a part.
+// objectsIn returns the objects of a document, in JSON. The document has several objects in JSON, one after the other, or one in YAML
+// (which includes JSON).
 func objectsIn(document []byte) (all [][]byte, err error) {
 	for stream := json.NewDecoder(bytes.NewReader(document)); ; {
 		var next json.RawMessage
@@ -228,7 +229,7 @@ func objectsIn(document []byte) (all [][]byte, err error) {
 	}
 }
 
-// groupsIn are those of one document, which can be a List, as from `kubectl get -o yaml`.
+// groupsIn returns the groups of one document, which can be a List, as `kubectl get -o yaml` prints it.
 func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	var object struct {
 		metav1.TypeMeta `json:",inline"`
@@ -283,7 +284,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 
 var unknownField = regexp.MustCompile(`^unknown field "(?:(.+)\.)?([^."]+)"$`)
 
-// likeThatField asks whether another field was meant by one that doesn't exist.
+// likeThatField suggests a field with a similar name for one that doesn't exist.
 func likeThatField(err error) string {
 	match := unknownField.FindStringSubmatch(err.Error())
 	if match == nil {
@@ -299,7 +300,7 @@ func likeThatField(err error) string {
 	return didYouMean(match[2], "", slices.Sorted(maps.Keys(jsonFields(at))))
 }
 
-// jsonFields are the types of the fields of an object, or of the objects in a list, by name.
+// jsonFields returns the types of the fields of an object, or of the objects in a list, by name.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -316,7 +317,8 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// inUserTerms describes which values of an object have the wrong type, each with its path, and what its field accepts; err if it finds none.
+// inUserTerms describes which values of an object have the wrong type, each with its path and what the field accepts; it returns err if it
+// finds none.
 func inUserTerms(where string, text []byte, into any, err error) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -334,7 +336,7 @@ func inUserTerms(where string, text []byte, into any, err error) error {
 	return cmp.Or(errors.Join(wrong...), fmt.Errorf("%s: %w", where, err))
 }
 
-// shown is a value as in a manifest, or its kind where it is long.
+// shown returns a value as written in a manifest, or its kind if the value is long.
 func shown(value any) string {
 	text, err := json.Marshal(value)
 	if kind := reflect.ValueOf(value).Kind(); err != nil || len(text) > 100 {
@@ -351,7 +353,7 @@ func mistyped(value any, t reflect.Type, path string, found func(path string, va
 	if value == nil {
 		return
 	}
-	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own { // a time, or an int-or-string
+	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own { // a time or an int-or-string
 		text, _ := json.Marshal(value)
 		if json.Unmarshal(text, reflect.New(t).Interface()) != nil {
 			found(path, value, map[bool]string{true: "a whole number or a percentage, such as 1 or \"25%\"", false: "a time, such as \"2026-01-31T12:00:00Z\""}[t.Name() == "IntOrString"])

@@ -30,8 +30,8 @@ type planSettings struct {
 	remote  remote
 	output  string
 	remove  bool
-	quiet   bool // writes no log
-	direct  bool // the command line names a vCenter: that is looked at, also in the server's own container
+	quiet   bool // write no log
+	direct  bool // the command line names a vCenter: plan connects to it, also in the server's own container
 	timeout time.Duration
 }
 
@@ -42,12 +42,12 @@ func planCommand() *cobra.Command {
 		Short: "Preview the steps for a VmGroup, without carrying them out",
 		Long: `plan reads VmGroup manifests and shows the steps that lead to their desired state, each with its
 reason, and what blocks them: it also checks that what a clone needs exists. With --server it asks a
-running server, as it does without flags in the server's own container; otherwise it looks at vCenter itself.
+running server. In the server's own container it asks that server. Otherwise it connects to vCenter itself.
 
 The exit status is 0 if there is nothing to do, 2 if there is something to do, and 1 after an error, or if
-something blocks a group: then the summary says what would be done otherwise.
+something blocks a group: then the summary says what the steps would be otherwise.
 
-plan finds an existing group by the manifest's metadata.uid (kubectl get vg web -o yaml), or else by the
+plan finds an existing group by the manifest's metadata.uid (kubectl get vg web -o yaml), or by the
 namespace and name in its members' stamps. It takes the user data (spec.userData) from a Secret or
 ConfigMap among the manifests. Otherwise use --server: only that server knows the user data.`,
 		Example: `  vmgroup plan group.yaml --server http://127.0.0.1:8080
@@ -59,7 +59,7 @@ ConfigMap among the manifests. Otherwise use --server: only that server knows th
 			s.quiet = !c.Flags().Changed("log-level")
 			s.direct = typed(c, "host") || typed(c, "simulator")
 			if s.direct && typed(c, "server") {
-				return usageError{errors.New("--server asks a running server, and --host or --simulator look at a vCenter: give one of them")}
+				return usageError{errors.New("--server asks a running server, and --host or --simulator connect to a vCenter: set only one of them")}
 			}
 			return s.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -120,7 +120,7 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 			return fmt.Errorf("plan %s/%s: %w", g.Namespace, g.Name, err)
 		}
 		if s.remove && a.New && !slices.ContainsFunc(a.Steps, func(step hook.PlanStep) bool { return step.VM != "" }) {
-			a.Message, a.Steps = "there is no such group, so there is nothing to delete", []hook.PlanStep{}
+			a.Message, a.Steps = "the group doesn't exist, so there is nothing to delete", []hook.PlanStep{}
 		}
 		answers = append(answers, a)
 	}
@@ -130,7 +130,7 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 	return verdict(answers)
 }
 
-// noteSharedClaims says which groups of the manifests have the same addresses. A server knows only those that are applied.
+// noteSharedClaims says which groups of the manifests have the same addresses. A server can only compare groups that are applied.
 func noteSharedClaims(groups []*v1alpha1.VmGroup, note func(string)) {
 	for i, g := range groups {
 		for _, other := range groups[:i] {
@@ -152,7 +152,7 @@ func verdict(answers []hook.PlanAnswer) error {
 	return nil
 }
 
-// asker plans a group. related is what Metacontroller would send beside it; nil if that is unknown.
+// asker plans a group. related are the related objects that Metacontroller would send; nil if unknown.
 type asker func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (hook.PlanAnswer, error)
 
 // asker returns the function that plans a group: it asks a running server, or looks at vCenter.
@@ -167,13 +167,13 @@ func (s *planSettings) asker(ctx context.Context, note func(string)) (ask asker,
 	return ask, func() {}, err
 }
 
-// lookDirectly connects to vCenter and waits until its inventory has been read. The loop never runs, so nothing is ever changed.
+// lookDirectly connects to vCenter and waits until its inventory has been read. The loop never runs, so plan changes nothing.
 func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func(), err error) {
 	log, err := s.logger(os.Stderr)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.quiet { // the answer is the output
+	if s.quiet { // only the plan is printed
 		log = zerolog.Nop()
 	}
 	changed := make(chan struct{}, 1)
@@ -184,13 +184,13 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 		}
 	}
 	if s.vcenter.Host == "" && !s.simulator {
-		return nil, nil, usageError{errors.New("plan asks a running server, or looks at vCenter itself: name one with --server http://127.0.0.1:8080 (VMGROUP_SERVER) or with --host (VC_HOST)")}
+		return nil, nil, usageError{errors.New("plan needs a running server or a vCenter: set --server http://127.0.0.1:8080 (VMGROUP_SERVER) or --host (VC_HOST)")}
 	}
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		return nil, nil, err
 	}
-	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log, Prober: probe.New(s.probe)}, vc) // it doesn't run, and so asks nobody
+	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log, Prober: probe.New(s.probe)}, vc) // the prober doesn't run, so it probes no member
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = vc.Run(running) })
@@ -224,7 +224,8 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 	}, done, nil
 }
 
-// isVM tells whoever has the account of vCenter that what is no template is a VM. A server doesn't tell authors of groups about other VMs.
+// isVM says that spec.template names a VM, not a template. Only plan says so, because its user has the vCenter account: a server tells
+// authors of groups nothing about other VMs.
 func isVM(vc *vsphere.VCenter, template string) string {
 	inventory := vc.Parts().Inventory
 	if _, _, vm := inventory.FindTemplate(inventory.OwnFolder(), template); vm != "" {
@@ -233,7 +234,7 @@ func isVM(vc *vsphere.VCenter, template string) string {
 	return ""
 }
 
-// awaitInventory waits until vCenter's inventory has been read. changed says that something may have changed.
+// awaitInventory waits until vCenter's inventory has been read. changed signals that the inventory may have changed.
 func (s *planSettings) awaitInventory(ctx context.Context, vc *vsphere.VCenter, changed <-chan struct{}) error {
 	for !vc.WasRead() {
 		fault := vc.State(plan.Ref{}, plan.Query{}).Fault

@@ -27,7 +27,7 @@ func TestPlanSaysWhichGroupsOfTheManifestsHaveTheSameAddresses(t *testing.T) {
 	vc := against(startVCenter(t, vcsim.Config{Portgroups: 1}))
 	for network, says := range map[string]bool{"VM Network": true, "DC0_DVPG0": false} {
 		_, errs, status := preview(t, vc, group("shop", "VM Network")+group("blog", network))
-		if strings.Contains(errs, "blog/web: 10.0.0.4-10.0.0.9 in the network VM Network: the group shop/web has") != says || status != 2 {
+		if strings.Contains(errs, "blog/web: 10.0.0.4-10.0.0.9 in the network VM Network: the group shop/web also has") != says || status != 2 {
 			t.Errorf("%s: exit status %d: %s", network, status, errs)
 		}
 	}
@@ -287,7 +287,7 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	})
 	vc := startVCenter(t, vcsim.Config{})
 	out, errs, status := preview(t, append(against(vc), append(env, "VMGROUP_CLIENT_CA_FILE="+k.path("ca.crt"))...), head+"}\n")
-	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan looks at vCenter itself") {
+	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan connects to vCenter itself") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
 	}
 }

@@ -30,7 +30,7 @@ func planYAML(out io.Writer, answers []hook.PlanAnswer) error {
 	return err
 }
 
-// planTable writes the steps for people, as wide as the terminal.
+// planTable writes the steps as a table, as wide as the terminal.
 func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	columns := width(out)
@@ -77,7 +77,7 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 	return w.Flush()
 }
 
-// unsaid returns the parts of a text that the message of the phase, a line above, does not have.
+// unsaid returns the parts of a text that the message of the phase, a line above, doesn't contain.
 func unsaid(message, text string) string {
 	parts := slices.DeleteFunc(strings.Split(text, "; "), func(part string) bool {
 		return strings.Contains(strings.ToLower(message), strings.ToLower(strings.TrimSuffix(part, ".")))
@@ -85,7 +85,7 @@ func unsaid(message, text string) string {
 	return strings.Join(parts, "; ")
 }
 
-// planVerdicts lists the verdicts, each with those that it is about.
+// planVerdicts lists the verdicts, each with its members.
 func planVerdicts(w io.Writer, a *hook.PlanAnswer, columns int) {
 	if len(a.Verdicts) == 0 {
 		return
@@ -132,7 +132,8 @@ func planSteps(w io.Writer, a *hook.PlanAnswer, columns int) {
 	}
 }
 
-// table writes rows of cells, which it folds where the terminal ends: the last one, and the others where they take more than half of it.
+// table writes rows of cells, and folds them to the terminal's width: the last cell, and the others if they take more than half of the
+// width.
 func table(w io.Writer, rows [][]string, columns int) {
 	last := len(rows[0]) - 1
 	folded, room := make([][][]string, len(rows)), columns

@@ -19,8 +19,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/page"
 )
 
-// As kubectl-vmgroup, the program is a plugin: kubectl vmgroup runs status and plan in the server's pod. It runs kubectl for that, with the
-// user's own rights, and so needs neither a client for Kubernetes nor credentials.
+// Under the name kubectl-vmgroup, the program is a plugin: kubectl vmgroup runs status and plan in the server's pod. The plugin runs
+// kubectl for that, with the user's own rights, so it needs neither a client for Kubernetes nor credentials.
 
 // isPlugin reports whether kubectl runs the program as its plugin.
 func isPlugin(program string) bool {
@@ -44,7 +44,7 @@ pods/exec in the server's namespace. Flags behind the command are those of vmgro
   kubectl vmgroup status default/web -w
   kubectl vmgroup plan group.yaml
   kubectl vmgroup --install-namespace vmgroup-east --install vmgroup-east status`,
-		SilenceErrors: true, SilenceUsage: true, Version: versionLine(), TraverseChildren: true, // flags before the command are the plugin's
+		SilenceErrors: true, SilenceUsage: true, Version: versionLine(), TraverseChildren: true, // flags before the command belong to the plugin
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmgroup"},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -64,7 +64,7 @@ pods/exec in the server's namespace. Flags behind the command are those of vmgro
 	return root
 }
 
-// kubectl is a kubectl command in the server's namespace.
+// kubectl returns a kubectl command in the server's namespace.
 func (p *plugin) kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	all := []string{"--namespace", p.namespace}
 	if p.context != "" {
@@ -94,7 +94,7 @@ func (p *plugin) status(ctx context.Context, args []string) error {
 	return p.run(p.kubectl(ctx, append(append(flags, at, "--", "/vmgroup", "status"), args...)...), os.Stdin)
 }
 
-// pod is the pod that Metacontroller calls, if given for that group: others know only VMs.
+// pod returns the pod that Metacontroller calls, for the group if one is given. Other pods know only the VMs.
 func (p *plugin) pod(ctx context.Context, group ...string) (string, error) {
 	pods, err := p.pods(ctx)
 	if err != nil || len(pods) == 1 {
@@ -109,7 +109,7 @@ func (p *plugin) pod(ctx context.Context, group ...string) (string, error) {
 	return at, nil
 }
 
-// pods are the running pods of the server, as kubectl names them.
+// pods returns the running pods of the server, as kubectl names them.
 func (p *plugin) pods(ctx context.Context) ([]string, error) {
 	out, err := p.kubectl(ctx, "get", "pods", "--selector", "app.kubernetes.io/name=vmgroup", "--field-selector", "status.phase=Running",
 		"--output", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}`).Output()
@@ -128,7 +128,7 @@ func (p *plugin) pods(ctx context.Context) ([]string, error) {
 	return pods, nil
 }
 
-// called is the first pod that says that Metacontroller calls it.
+// called returns the first pod that says that Metacontroller calls it.
 func (p *plugin) called(ctx context.Context, pods []string, group ...string) string {
 	for _, pod := range pods {
 		out, err := p.kubectl(ctx, append([]string{"exec", pod, "--", "/vmgroup", "status", "-o", "json"}, group...)...).Output()
@@ -140,7 +140,7 @@ func (p *plugin) called(ctx context.Context, pods []string, group ...string) str
 	return ""
 }
 
-// plan sends the files to the server: its container has none of them.
+// plan sends the files to the server, because its container doesn't have them.
 func (p *plugin) plan(ctx context.Context, args []string) error {
 	var text bytes.Buffer
 	rest := []string{"/vmgroup", "plan", "-f", "-"}
@@ -187,7 +187,7 @@ func (p *plugin) plan(ctx context.Context, args []string) error {
 	return p.run(p.kubectl(ctx, append([]string{"exec", "-i", at, "--"}, rest...)...), &text)
 }
 
-// run runs kubectl with the plugin's output, and passes its exit status on.
+// run runs kubectl with the plugin's output, and returns its exit status as the error.
 func (p *plugin) run(c *exec.Cmd, in io.Reader) error {
 	c.Stdin, c.Stdout = in, p.out
 	err := c.Run()

@@ -30,25 +30,25 @@ type remote struct {
 
 func (r *remote) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&r.server, "server", "", "URL of a running vmgroup server; if empty, look at vCenter directly")
+	f.StringVar(&r.server, "server", "", "URL of a running vmgroup server; if empty, connect to vCenter directly")
 	f.StringVar(&r.tokenFile, "server-token-file", "", "file with the bearer token for --server's hooks")
-	f.StringVar(&r.caFile, "server-ca-file", "", "PEM file of the authority of --server's certificate (default: the system's authorities)")
+	f.StringVar(&r.caFile, "server-ca-file", "", "PEM file of the CA of --server's certificate (default: the system's CAs)")
 	f.StringVar(&r.serverName, "tls-server-name", "", "name in --server's certificate, if its URL has another (a forwarded port)")
 	f.StringVar(&r.certFile, "server-client-cert-file", "", "PEM file of the client certificate for --server, if it requires one")
-	f.StringVar(&r.keyFile, "server-client-key-file", "", "PEM file of its key")
+	f.StringVar(&r.keyFile, "server-client-key-file", "", "PEM file of that certificate's key")
 	section(f, "Running server")
 }
 
-// findHere finds the server in the same container, by the variables that it was started with. It trusts exactly the server's
-// certificate file, under the name in it, and uses the server's own token. It can't find a server that requires client
-// certificates: the key is the caller's.
+// findHere finds the server in the same container, by the variables that it was started with. It trusts only the server's certificate file,
+// under the name in the certificate, and uses the server's own token. It can't use a server that requires client certificates: only callers
+// have their keys.
 func (r *remote) findHere(getenv func(string) string, note func(string)) {
 	_, port, err := net.SplitHostPort(getenv("VMGROUP_LISTEN"))
 	if err != nil {
 		return
 	}
 	if getenv("VMGROUP_CLIENT_CA_FILE") != "" && r.certFile == "" {
-		note("the server here requires a client certificate, so plan looks at vCenter itself and knows no user data but that in the manifests (--server, --server-client-cert-file)")
+		note("the server here requires a client certificate, so plan connects to vCenter itself, and knows only the user data in the manifests (to ask the server, set --server and --server-client-cert-file)")
 		return
 	}
 	scheme := "http"
@@ -67,7 +67,7 @@ func (r *remote) findHere(getenv func(string) string, note func(string)) {
 	r.server = scheme + "://" + net.JoinHostPort("127.0.0.1", port)
 }
 
-// firstFile is the first file of a list that is there; empty if none is.
+// firstFile returns the first file of a list that exists; empty if none does.
 func firstFile(list string) string {
 	for file := range strings.SplitSeq(list, ",") {
 		if _, err := os.Stat(file); err == nil {
@@ -77,7 +77,7 @@ func firstFile(list string) string {
 	return ""
 }
 
-// nameIn is the first DNS name of the first certificate in a PEM file; empty if it has none.
+// nameIn returns the first DNS name of the first certificate in a PEM file; empty if there is none.
 func nameIn(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -147,13 +147,13 @@ func (r *remote) asker(remove bool) (asker, error) {
 	}, nil
 }
 
-// readable reports whether others on the network could read what is sent there.
+// readable reports whether others on the network could read what is sent to the target.
 func readable(target *url.URL) bool {
 	ip := net.ParseIP(target.Hostname())
 	return target.Scheme == "http" && target.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// token reads the token. It refuses to send it unencrypted to another machine.
+// token reads the token. It returns an error if the token would be sent unencrypted to another machine.
 func (r *remote) token(target *url.URL) (string, error) {
 	if r.tokenFile == "" {
 		return "", nil
@@ -188,16 +188,17 @@ func (r *remote) client() (*http.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--server-client-cert-file, --server-client-key-file: %w", err)
 		}
-		// In Certificates, it would be left out if none of the authorities signed it that the server names, such as the server's own.
+		// With Certificates, crypto/tls wouldn't send the certificate if none of the CAs that the server names has signed it, such as the
+		// server's own certificate.
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = cfg
-	// The server sends no redirects; a client that follows one would send the manifest elsewhere.
+	// The server sends no redirects, and a client that follows one would send the manifest to another server.
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-// hint adds to an error of a connection which flag helps.
+// hint adds to a connection's error which flag to set.
 func (r *remote) hint(err error) error {
 	var name x509.HostnameError
 	var authority x509.UnknownAuthorityError
@@ -205,7 +206,7 @@ func (r *remote) hint(err error) error {
 	case errors.As(err, &name):
 		return fmt.Errorf("%w: its certificate is for %s: name one of them with --tls-server-name", err, strings.Join(name.Certificate.DNSNames, ", "))
 	case errors.As(err, &authority):
-		return fmt.Errorf("%w: name the file of its authority with --server-ca-file (ca.crt of the Secret vmgroup-hook-client)", err)
+		return fmt.Errorf("%w: set --server-ca-file to the file of its CA (ca.crt of the Secret vmgroup-hook-client)", err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s serves plain HTTP: correct --server to http://", r.server)
 	}

@@ -137,7 +137,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	eventually(t, "both are reported as broken", func() bool {
 		send(caller, "GET", "/groups", "")
 		_, _ = do(t, k.client(hookToken), "GET", p.url+"/groups") // a handshake
-		return strings.Contains(p.logged(), "ignoring a token") && strings.Contains(p.logged(), "still using the one before")
+		return strings.Contains(p.logged(), "ignoring a token") && strings.Contains(p.logged(), "still using the former one")
 	})
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/nothing"} {
 		_, body := do(t, http.DefaultClient, "GET", p.health+path)

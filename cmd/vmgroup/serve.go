@@ -46,8 +46,8 @@ func serveCommand(errs *backlog) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Metacontroller's hooks",
-		Long: `serve answers POST /sync, /finalize, /customize and /plan, GET / (a page for people with a
-browser), GET /groups (the state of all groups) and GET /sd (HTTP service discovery for
+		Long: `serve answers POST /sync, /finalize, /customize and /plan, GET / (a page for
+browsers), GET /groups (the state of all groups) and GET /sd (HTTP service discovery for
 Prometheus). /healthz, /readyz and /metrics have an address of their own. The server needs no rights in Kubernetes: Metacontroller sends everything.
 
 Anyone who calls the hooks can create and destroy VMs. On an address that others can reach, the server
@@ -74,9 +74,9 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	s.listeners.flags(c)
 	f.IntVar(&s.slots, "slots", 32, fmt.Sprintf("maximum concurrent vCenter tasks, 1 to 640; the server starts at %d of each kind and adapts", limiter.Begin))
 	f.DurationVar(&s.resync, "resync", 45*time.Second, "longest interval between calls for a settled group, 5s to 10m")
-	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
-	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups, they can be too many for Prometheus")
-	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")
+	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long after a hook call the server can act for the group; at least twice --resync")
+	f.BoolVar(&s.groupMetrics, "group-metrics", true, "expose metrics of each group (replicas desired, ready, available); with thousands of groups, they can be too many for Prometheus")
+	f.BoolVar(&s.events, "events", true, "create Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")
 	section(f, "How the server works")
 	s.settings.flags(c)
 	return c
@@ -99,15 +99,15 @@ const (
 	readyAnyway = 30 * time.Second // after this, the server is ready without vCenter's inventory
 )
 
-// keepWriting sends whatever this process writes to standard error through errs, so that its reader can neither stop nor end the server:
-// lines that errs has no room for are counted, and so is what is written when the reader is gone (SIGPIPE would end the process).
+// keepWriting sends everything that this process writes to standard error through errs, so that a slow or missing reader can neither stop
+// nor end the server: errs drops and counts lines that it has no room for, or that have no reader any more (SIGPIPE would end the process).
 func (s *serveSettings) keepWriting(errs *backlog, log zerolog.Logger, registry *prometheus.Registry) {
 	signal.Ignore(syscall.SIGPIPE)
-	direct, _ := s.logger(errs.to) // the same settings were accepted for log
+	direct, _ := s.logger(errs.to) // can't fail: the same settings were accepted for log
 	errs.count(metrics.LogLinesDropped.Counter(registry).WithLabelValues(), func(lines int) {
-		direct.Error().Int("lines", lines).Msg("log lines were dropped: standard error was not read for a while, and 1 MiB of lines waited already")
+		direct.Error().Int("lines", lines).Msg("log lines were dropped: standard error was not read for a while, and 1 MiB of lines was waiting")
 	})
-	others := otherLines{log, zerolog.WarnLevel} // of net/http's clients and the Kubernetes libraries
+	others := otherLines{log, zerolog.WarnLevel} // for net/http's clients and the Kubernetes libraries
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(others)
 	klog.LogToStderr(false)
@@ -149,7 +149,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 		Ready: readiness(open, vc),
 	}
 
-	// On shutdown: start no new action, answer running hooks, and log out last.
+	// On shutdown the server starts no new action, answers running hooks, and logs out of vCenter last.
 	vcContext, stopVC := context.WithCancel(context.WithoutCancel(ctx))
 	var vcDone, loopDone sync.WaitGroup
 	var vcErr error
@@ -173,7 +173,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 	return errors.Join(err, vcErr)
 }
 
-// facts are what the page shows.
+// facts provides what the page shows.
 type facts struct {
 	*loop.Loop
 	*vsphere.VCenter
@@ -185,7 +185,7 @@ func (f facts) Groups() ([]plan.Report, bool) {
 	return plan.AllReports(f.Loop.Groups(), listed, known), known
 }
 
-// newRegistry has the metrics of the process itself.
+// newRegistry returns a registry with the metrics of the process itself.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -207,7 +207,7 @@ func readiness(open *opened, vc *vsphere.VCenter) func() error {
 	}
 }
 
-// announce logs what is served where.
+// announce logs the addresses of the server.
 func (s *serveSettings) announce(log zerolog.Logger, open *opened) {
 	line := log.Info().Str("listen", open.hooks.Addr().String()).Bool("tls", open.guard.Encrypts()).Bool("authentication", open.guard.Authenticates())
 	if open.health != nil {
@@ -216,7 +216,7 @@ func (s *serveSettings) announce(log zerolog.Logger, open *opened) {
 	line.Str("version", version).Int("slots", s.slots).Msg("serving hooks")
 }
 
-// shutDown waits until running hooks are answered, and only then closes the other servers: probes must not fail meanwhile.
+// shutDown waits until running hooks are answered, and only then closes the other servers, so that probes don't fail while hooks run.
 func shutDown(ctx context.Context, servers []*http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

@@ -23,18 +23,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// settings are those of several commands: which vCenter, where in it, and how to log.
+// settings are shared by several commands: which vCenter, where in it, and how to log.
 type settings struct {
 	vcenter   vsphere.Config
 	adoptFrom []string
 	// guestNetworks is the value of --guest-networks.
 	guestNetworks []string
-	// probeNetworks is the value of --probe-networks; probe is made of it.
+	// probeNetworks is the value of --probe-networks; probe is made from it.
 	probeNetworks []string
 	probe         probe.Config
 	simulator     bool
 	sim           vcsim.Config
-	// simulatorForAll opens the embedded vCenter to others, where every user can do everything.
+	// simulatorForAll allows an address of the embedded vCenter that others can reach, although it accepts any user and password.
 	simulatorForAll bool
 	logLevel        string
 	logFormat       string
@@ -51,11 +51,11 @@ func (s *settings) flags(c *cobra.Command) {
 	}
 	add(&v.Host, "host", "VC_HOST", "", "vCenter: a host name, host:port, or an https URL")
 	add(&v.User, "user", "VC_USER", "", "vCenter user")
-	add(&v.Password, "password", "VC_PASS", "", "vCenter password (prefer its variable, or --password-file)")
+	add(&v.Password, "password", "VC_PASS", "", "vCenter password (its variable or --password-file is safer)")
 	add(&v.UserFile, "user-file", "VC_USER_FILE", "", "file with the user; read at each login")
 	add(&v.PasswordFile, "password-file", "VC_PASS_FILE", "", "file with the password; read at each login")
-	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the authorities that can sign vCenter's certificate; read at each handshake")
-	add(&v.Thumbprint, "thumbprint", "VC_THUMBPRINT", "", "SHA-256 thumbprint of vCenter's certificate (AA:BB:…), instead of an authority")
+	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the CAs that can sign vCenter's certificate; read at each handshake")
+	add(&v.Thumbprint, "thumbprint", "VC_THUMBPRINT", "", "SHA-256 thumbprint of vCenter's certificate (AA:BB:…), instead of a CA")
 	f.BoolVar(&v.Insecure, "insecure", false, "do not verify vCenter's certificate")
 	env(f, "insecure", "VC_INSECURE")
 	add(&v.Datacenter, "datacenter", "VC_DATACENTER", "", "datacenter, by name or inventory path (default: the only one)")
@@ -66,13 +66,13 @@ func (s *settings) flags(c *cobra.Command) {
 	f.BoolVar(&v.AcceptEULAs, "accept-eulas", false, "accept the license agreements of the OVFs of content libraries that groups name")
 	env(f, "accept-eulas", "VC_ACCEPT_EULAS")
 	section(f, "vCenter")
-	f.StringVar(&v.ClusterID, "cluster-id", "", "name of this Kubernetes cluster in the VMs' stamps: for people to read, and required to adopt VMs of a former incarnation of a group (such as one restored from a backup)")
+	f.StringVar(&v.ClusterID, "cluster-id", "", "name of this Kubernetes cluster in the VMs' stamps: it shows users which cluster a VM belongs to, and is required to adopt VMs of a former group of the same name (such as a group restored from a backup)")
 	// Lists are split at commas, in the flag as in its variable.
 	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: groups of that namespace can adopt VMs in that folder, or below it; * for any namespace; repeat the flag, or separate several with commas (a comma in a name is %2c)")
 	f.StringSliceVar((*[]string)(&v.ExtraKeys), "extra-config", nil, "`svga.*,disk.EnableUUID`: keys that spec.extraConfig can set, with * for any text; repeat the flag, or separate several with commas (default: none)")
 	f.StringSliceVar((*[]string)(&v.PCIDevices), "pci-devices", nil, "`10de:1eb8,grid_t4-*`: devices that spec.hardware.pciDevices can name, with * for any text; repeat the flag, or separate several with commas (default: none)")
-	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks of guests' addresses that reach EndpointSlices, /sd and the status; repeat the flag, or separate several with commas (default: all)")
-	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server can ask members whether their service answers (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
+	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks whose guest addresses are published in EndpointSlices, /sd and the status; repeat the flag, or separate several with commas (default: all)")
+	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server can probe members (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
 	section(f, "Groups and their guests")
 	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with two templates, vm-operator-template and vm-operator-template-2")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
@@ -81,7 +81,7 @@ func (s *settings) flags(c *cobra.Command) {
 	f.StringVar(&s.sim.Listen, "simulator-listen", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc; others can reach it only with serve --allow-unauthenticated")
 	section(f, "Embedded vCenter")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.StringVar(&s.logFormat, "log-format", "json", "json, or console for people")
+	f.StringVar(&s.logFormat, "log-format", "json", "json, or console for terminals")
 	section(f, "Log")
 	complete(c, "adopt-from", "*=/")
 	complete(c, "log-level", "debug", "info", "warn", "error")
@@ -128,13 +128,13 @@ func adoptRules(texts []string) ([]inventory.AdoptRule, error) {
 	return rules, nil
 }
 
-// One representation for all log lines: times in UTC with milliseconds (RFC 3339), durations as a number of seconds, always under
-// the key durationSeconds. zerolog has that in variables, which must be set before anything reads them.
+// All log lines use one format: times in UTC with milliseconds (RFC 3339), durations as a number of seconds, always under the key
+// durationSeconds. zerolog has this format in global variables, which must be set before they are used.
 func init() {
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.DurationFieldUnit = time.Second
-	// vCenter, and whatever answers in its place, says how long an error is.
+	// The text of an error can come from vCenter, or from another server at its address, so its length must be bounded.
 	zerolog.ErrorMarshalFunc = func(err error) any {
 		if err == nil {
 			return nil
@@ -143,7 +143,7 @@ func init() {
 	}
 }
 
-// logger returns the log, which writes to w.
+// logger returns a logger that writes to w.
 func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(s.logLevel)
 	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
@@ -154,7 +154,7 @@ func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 		w = jsonLines{secret.Writer{Writer: w}}
 	case "console":
 		w = zerolog.ConsoleWriter{Out: secret.Writer{Writer: w}, TimeFormat: "15:04:05.000", NoColor: os.Getenv("NO_COLOR") != "" || !isTerminal(w),
-			FormatMessage: func(message any) string { // ConsoleWriter quotes fields, but not the message
+			FormatMessage: func(message any) string { // ConsoleWriter escapes fields, but not the message
 				text, _ := message.(string)
 				return plan.Printable(text)
 			}}
@@ -183,7 +183,7 @@ func (s *settings) checkSimulatorAddress(log zerolog.Logger) error {
 // instead of waiting for a vCenter that never comes back.
 const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 
-// otherLines logs each line of another logger.
+// otherLines is a writer for another logger: it logs each line.
 type otherLines struct {
 	log   zerolog.Logger
 	level zerolog.Level
@@ -223,7 +223,7 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)
 		}
 		stdlog.SetFlags(0)
-		stdlog.SetOutput(otherLines{log, zerolog.DebugLevel}) // govmomi's simulator logs there, in the midst of what the command shows
+		stdlog.SetOutput(otherLines{log, zerolog.DebugLevel}) // govmomi's simulator logs there, which would mix with the command's output
 		closeSimulator = func() {
 			if err := sim.Close(); err != nil {
 				log.Warn().Err(err).Msg("the embedded vCenter did not close cleanly")

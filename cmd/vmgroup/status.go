@@ -33,11 +33,11 @@ func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [NAMESPACE/NAME]",
 		Short: "Show what the running server does, why, and what to do",
-		Long: `status shows what the server's page shows: all groups, those first that wait for an operator, or one group
+		Long: `status shows the same as the server's page: all groups, first those that wait for an operator; or one group
 with what blocks it and what to do about that, its members, its next steps and its recent actions.
 
-Without flags it asks the server in the same container, with the files that the server was started with, or
-else the one on 127.0.0.1:8080. It only reads.
+Without flags it asks the server in the same container, with that server's own certificate and token files, or
+a server on 127.0.0.1:8080. It only reads.
 
 If the server has several replicas, Metacontroller calls one of them for a group; the others know only its VMs.
 The exit status is 1 after an error, and 0 otherwise.`,
@@ -54,7 +54,7 @@ The exit status is 1 after an error, and 0 otherwise.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
-	f.BoolVarP(&s.watch, "watch", "w", false, "show it again every two seconds, until Ctrl-C")
+	f.BoolVarP(&s.watch, "watch", "w", false, "repeat the status every two seconds, until Ctrl-C")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
 	complete(c, "output", "table", "json")
 	section(f, "Status")
@@ -80,7 +80,7 @@ func (s *statusSettings) run(ctx context.Context, group string, out io.Writer) e
 	for {
 		var text bytes.Buffer
 		err := s.show(ctx, path, &text)
-		if s.watch && ctx.Err() != nil { // Ctrl-C, during a question
+		if s.watch && ctx.Err() != nil { // Ctrl-C during a request
 			return nil
 		}
 		if s.watch && isTerminal(out) {
@@ -124,7 +124,7 @@ func (s *statusSettings) show(ctx context.Context, path string, out io.Writer) e
 	return nil
 }
 
-// findToRead finds the server in the same container, and prefers the token of its readers, which suffices. A server that was started
+// findToRead finds the server in the same container, and prefers the readers' token, which suffices for status. A server that was started
 // without variables listens where serve listens by default. One that requires client certificates takes its own from readers.
 func (r *remote) findToRead(getenv func(string) string) {
 	if r.tokenFile == "" {
@@ -169,7 +169,7 @@ func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// statusTable shows a status to people, as wide as the terminal.
+// statusTable writes a status as text, as wide as the terminal.
 func statusTable(out io.Writer, s *page.Status, columns int) {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	defer w.Flush() //nolint:errcheck // into a buffer
@@ -187,7 +187,7 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	}
 	head := "vCenter " + s.VCenter.Address + ": connected"
 	if !s.VCenter.Known {
-		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; until it is, nothing is done, and the groups are shown as last known"
+		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; until it is, the server does nothing, and the groups are shown as last known"
 	}
 	if s.Slots != nil {
 		head += fmt.Sprintf("; %d of %d slots in use", s.Slots.Running, s.Slots.Most)
@@ -206,7 +206,7 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	host, _ := os.Hostname()
 	switch {
 	case s.Silent:
-		say(0, "Metacontroller has not called this replica of the server (%s) since %s: nothing is done, and the groups are as last known then. The VMs continue to run: delete none because of this. Another replica may be called (kubectl vmgroup status finds it), or Metacontroller is down, or can't reach this server: see its log, and the Events of any VmGroup.",
+		say(0, "Metacontroller has not called this replica of the server (%s) since %s: the server does nothing, and the groups are shown as they were at the last call. The VMs continue to run: delete none because of this. Another replica may be called (kubectl vmgroup status finds it), or Metacontroller is down, or can't reach this server: see its log, and the Events of any VmGroup.",
 			host, lastCall(s).UTC().Format("2006-01-02 15:04:05 UTC"))
 	case !s.Called && len(s.Groups) > 0:
 		say(0, "Metacontroller doesn't call this replica of the server (%s) for these groups, so their VMs are as vCenter shows them, and the rest as last known, if at all. If another replica runs, ask that one: kubectl vmgroup status finds it.", host)
@@ -255,7 +255,7 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	}
 }
 
-// statusDetail shows what only the status of one group has.
+// statusDetail writes the parts that only the status of one group has.
 func statusDetail(w io.Writer, d *page.GroupDetail, columns int, say func(int, string, ...any), todo func(int, string)) {
 	for _, b := range d.Blocks {
 		say(0, "\nBlocked%s: %s (%s)", of(b.VM), b.Message, b.Reason)
@@ -331,7 +331,7 @@ func of(vm string) string {
 	return " (" + vm + ")"
 }
 
-// lastCall is when Metacontroller called last; the start of the server if it never did.
+// lastCall returns when Metacontroller last called; the start of the server if it never did.
 func lastCall(s *page.Status) time.Time {
 	if s.LastCall.IsZero() {
 		return s.Started
@@ -339,7 +339,7 @@ func lastCall(s *page.Status) time.Time {
 	return s.LastCall
 }
 
-// since is for how long something is so; empty if that is not known.
+// since returns a text with the time since t; empty if t is unknown.
 func since(t time.Time) string {
 	if t.IsZero() {
 		return ""

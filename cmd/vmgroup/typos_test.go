@@ -45,9 +45,9 @@ func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 		"not an object":                             {nil, "plan -f - --simulator", "hello\n", 1, []string{"not a Kubernetes object: it needs fields such as apiVersion and kind"}},
 		"another namespace":                         {nil, "plan -f - --simulator -n prod", head + "}\n", 1, []string{`its namespace "shop" is not the "prod" of --namespace`}},
 		"the same namespace":                        {nil, "plan -f - --simulator -n shop", head + "}\n", 2, []string{"shop/web is new"}},
-		"no such group to delete":                   {nil, "plan -f - --simulator --delete", head + "}\n", 0, []string{"there is no such group, so there is nothing to delete", "Plan: 0 to create, 0 to change, 0 to remove"}},
+		"no such group to delete":                   {nil, "plan -f - --simulator --delete", head + "}\n", 0, []string{"the group doesn't exist, so there is nothing to delete", "Plan: 0 to create, 0 to change, 0 to remove"}},
 		"a blocked group":                           {nil, "plan -f - --simulator", strings.ReplaceAll(head, "template: vm-operator-template", "networks: [{network: nope}], template: vm-operator-template") + "}\n", 1, []string{"Plan: blocked: shop/web; otherwise 2 to create, 0 to change, 0 to remove"}},
-		"a server and a vCenter":                    {nil, "plan -f - --simulator --server http://127.0.0.1:1", head + "}\n", 1, []string{"--server asks a running server, and --host or --simulator look at a vCenter: give one of them"}},
+		"a server and a vCenter":                    {nil, "plan -f - --simulator --server http://127.0.0.1:1", head + "}\n", 1, []string{"--server asks a running server, and --host or --simulator connect to a vCenter: set only one of them"}},
 		"a vCenter, where a server is":              {[]string{"VMGROUP_LISTEN=127.0.0.1:1"}, "plan -f - --simulator", head + "}\n", 2, []string{"shop/web is new"}},
 		"a server that is here":                     {[]string{"VMGROUP_LISTEN=127.0.0.1:1"}, "plan -f -", head + "}\n", 1, []string{"no server answers at http://127.0.0.1:1"}},
 		"a vCenter with a newline":                  {append([]string{"VC_HOST=127.0.0.1:1\n"}, account...), "check", "", 1, []string{"127.0.0.1"}},
@@ -102,7 +102,7 @@ func TestAPlanThatLooksAtVCenterSaysThatATemplateIsAVM(t *testing.T) {
 	if out, errs, status := preview(t, against(vc), manifest); status != 1 || !strings.Contains(out, "/DC0/vm/web-server is a VM: convert it to a template, or name another") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
 	}
-	p := serveReady(t, against(vc)) // whoever may ask a server need not know of other VMs
+	p := serveReady(t, against(vc)) // a server tells its callers nothing about other VMs
 	if out, errs, status := preview(t, nil, manifest, "--server", p.url); status != 1 || strings.Contains(out+errs, "is a VM") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
 	}

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Bounds of an answer to a reader. An answer is made first and then written, so that a client that reads slowly, or not at all, occupies
-// a connection and the answer's memory for a while, and no place among those that are answered.
+// Bounds of an answer to a reader. The server makes an answer completely before it writes it, so that a client that reads slowly, or not at
+// all, occupies only a connection and the answer's memory for a while, and doesn't count against readersAtOnce.
 const (
-	// answerMost bounds an answer, in bytes: those of a vCenter with 40,000 VMs have some 28 MB.
+	// answerMost bounds an answer, in bytes: a vCenter with 40,000 VMs gives answers of about 28 MB.
 	answerMost = 32 << 20
 	// writingBudget bounds all answers that are being written, in bytes.
 	writingBudget = 32 << 20
-	// writeTime is how long a client has to read an answer, and writeTimePerMiB that for each MiB of it.
+	// writeTime is how long a client has to read an answer, and writeTimePerMiB how much longer for each MiB of the answer.
 	writeTime       = 5 * time.Second
 	writeTimePerMiB = time.Second
 )
@@ -30,12 +30,12 @@ type answer struct {
 	code   int
 	parts  [][]byte
 	size   int
-	over   bool // it is larger than answerMost
+	over   bool // the answer is larger than answerMost
 }
 
 func (a *answer) Header() http.Header { return a.header }
 
-// WriteHeader sets the status. An error replaces the answer that was begun.
+// WriteHeader sets the status. An error discards what was written before.
 func (a *answer) WriteHeader(code int) {
 	if code >= http.StatusInternalServerError {
 		a.code, a.parts, a.size = 0, nil, 0
@@ -54,8 +54,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// written writes the answers of next, each within its time and all within the budget. It belongs outside of whatever bounds how many
-// answers are made at once.
+// written writes the answers of next, each within writeTime and all within the budget. It must wrap the throttle, so that an answer that is
+// being written takes no place there.
 func (s *server) written(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &answer{header: w.Header()}
@@ -81,7 +81,7 @@ func (s *server) written(next http.Handler) http.Handler {
 				return
 			}
 		}
-		// While it is in the server's own buffer it is not written yet.
+		// Flush, so that next's answer isn't released while the server's own buffer still has a part of it.
 		_ = http.NewResponseController(w).Flush()
 	})
 }

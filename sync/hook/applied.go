@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metacontroller records what it last applied to a child in one of two ways. With dynamic apply, its default, the record is an annotation.
-// With server-side apply the API server keeps it, in managedFields: the fields are there, and their values in the child. An answer
-// has to have all of them: what it lacks, the API server removes.
+// Metacontroller has one of two records of what it last applied to a child. With dynamic apply, its default, the record is an annotation.
+// With server-side apply, the API server records the fields in managedFields, and their values are in the child. An answer must contain all
+// of these fields: the API server removes a field that it lacks.
 // (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management;
 // https://github.com/metacontroller/metacontroller/blob/v4.17.2/pkg/controller/common/manage_children.go, ServerSideApply.)
 
@@ -24,7 +24,7 @@ type managedFields struct {
 }
 
 // serverSideApplied returns the child as it was last applied by server-side apply, in JSON; empty if it wasn't. Metacontroller's field
-// manager can have any name (--apply-strategy-ssa-field-manager), but it always applies the reference to the owner.
+// manager can have any name (--apply-strategy-ssa-field-manager), so it is recognized by the owner reference, which it always applies.
 func serverSideApplied(child []byte, managed []managedFields) string {
 	var fields fieldSet
 	for i := range managed {
@@ -42,7 +42,7 @@ func serverSideApplied(child []byte, managed []managedFields) string {
 	}
 	var object map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(child))
-	decoder.UseNumber() // as they are
+	decoder.UseNumber() // keep numbers as written
 	if decoder.Decode(&object) != nil {
 		return ""
 	}
@@ -51,7 +51,7 @@ func serverSideApplied(child []byte, managed []managedFields) string {
 	if meta == nil {
 		return ""
 	}
-	delete(meta, "ownerReferences") // Metacontroller's part
+	delete(meta, "ownerReferences") // Metacontroller sets these itself
 	was, _ := object["metadata"].(map[string]any)
 	meta["name"], meta["namespace"] = was["name"], was["namespace"]
 	applied["apiVersion"], applied["kind"] = object["apiVersion"], object["kind"]
@@ -62,11 +62,11 @@ func serverSideApplied(child []byte, managed []managedFields) string {
 	return string(text)
 }
 
-// fieldSet is a set of fields as FieldsV1 has it: f:<name> for a field, k:<keys> for the item of a list that has these values,
-// v:<value> for an item that is a value, and "." for the thing itself. A set without members is a leaf: a value, or a list that is replaced whole.
+// fieldSet is a set of fields in the format of FieldsV1: f:<name> for a field, k:<keys> for the item of a list with these values, v:<value> for an
+// item that is a value, and "." for the field or item itself. A set without members is a leaf: a value, or a list that is replaced as a whole.
 type fieldSet map[string]fieldSet
 
-// union is a set of what either has.
+// union returns the union of two sets.
 func (s fieldSet) union(other fieldSet) fieldSet {
 	if s == nil {
 		return other
@@ -75,7 +75,7 @@ func (s fieldSet) union(other fieldSet) fieldSet {
 	for name, fields := range other {
 		if was, both := all[name]; both && len(was) > 0 && len(fields) > 0 {
 			fields = was.union(fields)
-		} else if both { // a leaf is all of it
+		} else if both { // a leaf includes everything below
 			fields = fieldSet{}
 		}
 		all[name] = fields
@@ -83,7 +83,7 @@ func (s fieldSet) union(other fieldSet) fieldSet {
 	return all
 }
 
-// of is the part of a value that is in the set; nil for none.
+// of returns the part of a value that is in the set; nil if no part is.
 func (s fieldSet) of(value any) any {
 	if len(s) == 0 {
 		return value
@@ -122,7 +122,7 @@ func (s fieldSet) of(value any) any {
 	return nil
 }
 
-// isItem reports whether a member of a set is that item of a list.
+// isItem reports whether a key of a set names that item of a list.
 func isItem(name string, item any) bool {
 	if keys, is := strings.CutPrefix(name, "k:"); is {
 		object, _ := item.(map[string]any)
@@ -137,7 +137,7 @@ func isItem(name string, item any) bool {
 	return is && reflect.DeepEqual(decoded[any](value), item)
 }
 
-// decoded is a JSON text with its numbers as they are; the zero value if it is none.
+// decoded decodes a JSON text and keeps its numbers as written; it returns the zero value for invalid JSON.
 func decoded[T any](text string) (v T) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

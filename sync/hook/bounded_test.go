@@ -22,7 +22,7 @@ import (
 // longText has characters of one to four bytes, so that some bound is within one.
 func longText(n int) string { return strings.Repeat("aé東🙂", n/10+1) }
 
-// long makes one list, or one text, of what a call or vCenter can say longer than anybody reads.
+// long makes one list, or one text, of a call or of vCenter longer than its bound.
 var long = map[string]func(*v1alpha1.VmGroup, *longer){
 	"finalizers": func(g *v1alpha1.VmGroup, l *longer) { // of a group without VMs, these are other installs
 		l.state.VMs = nil
@@ -110,7 +110,7 @@ var long = map[string]func(*v1alpha1.VmGroup, *longer){
 	},
 }
 
-// longer is a controller whose vCenter, and whose steps, say more than anybody reads.
+// longer is a controller whose vCenter and steps return texts and lists beyond their bounds.
 type longer struct {
 	thinker
 	pending map[string]plan.Pending
@@ -202,7 +202,7 @@ func checkLong(t *testing.T, path string, which []string) {
 // longPaths are the paths whose answers have texts.
 var longPaths = []string{"/sync", "/finalize", "/plan"}
 
-// Whatever is long, no text of an answer is beyond its bound: the API server would refuse the status from then on.
+// No text of an answer exceeds its bound, whichever input is long: the API server would refuse the status.
 func TestEveryTextOfAnAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	for name := range long {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bounds, in bytes, on the memory of all requests together while they are read and decoded. Whatever Kubernetes
-// can send is far below the share of one; but 64 bodies of the largest size at once would take half a gigabyte, and so would
-// a single body of 8 MiB with [{},{},{},…]. A pod has 256 MiB in the manifests.
+// Bounds, in bytes, on the memory of all requests together while they are read and decoded. A request of Kubernetes needs far less; but 64
+// bodies of the largest size at once would take half a gigabyte, and so would a single body of 8 MiB with [{},{},{},…]. A pod has 256 MiB
+// in the manifests.
 const (
 	readingBudget  = 32 << 20
 	decodingBudget = 64 << 20
 	// budgetWait is how long a request waits for its shares of both budgets together, in addition to backlogWait.
 	budgetWait = 2 * time.Second
-	// smallPart is the size below which a part of a request is free: 64 of them are 16 MiB. smallAnswer is that of an answer: as many of
-	// them as there can be connections are 16 MiB.
+	// smallPart is the size below which a part of a request is free: 64 of them are 16 MiB. smallAnswer is the size below which an answer is
+	// free: one for each possible connection makes 16 MiB.
 	smallPart   = 256 << 10
 	smallAnswer = 16 << 10
 	// maxValues bounds the JSON values of a body: a group of 1,000 members, with a Service, has some 40,000.
@@ -44,7 +44,7 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", s.MaxBody))
 		return nil, nil, false
 	}
-	if length < 0 { // unknown: any length is possible
+	if length < 0 { // unknown: reserve for the maximum
 		length = s.MaxBody
 	}
 	waiting := time.Now()
@@ -73,8 +73,8 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done
 	return body, func() { decoded(); read() }, true
 }
 
-// share reserves a part of a budget, at most all of it, and returns the function that releases it. Small parts are free: all that
-// run at once need little, and they must not wait behind large ones.
+// share reserves a part of a budget, at most all of it, and returns the function that releases it. Small parts are free: even all together
+// they need little memory, and they must not wait behind large ones.
 func share(ctx context.Context, of *semaphore.Weighted, all, part, small int64, wait time.Duration) (back func(), ok bool) {
 	if part <= small {
 		return func() {}, true
@@ -88,8 +88,8 @@ func share(ctx context.Context, of *semaphore.Weighted, all, part, small int64, 
 	return func() { of.Release(part) }, true
 }
 
-// busy asks the caller to retry. In whole seconds: with anything else, or without the header, Metacontroller would call again
-// at once.
+// busy asks the caller to retry, with Retry-After in whole seconds: with any other value, or without the header, Metacontroller would call
+// again at once.
 func busy(w http.ResponseWriter, sentence string) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
 	refuse(w, http.StatusTooManyRequests, sentence)

@@ -37,7 +37,7 @@ func (s *slow) Read(p []byte) (int, error) {
 }
 
 // Of 64 bodies of the largest size, the server reads as many at once as fit into its memory; it asks the others to retry,
-// and small requests pass meanwhile.
+// and still accepts small requests.
 func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size, fit = 8 << 20, 4
@@ -69,7 +69,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if w := post(h, "/sync", created(t)); w.Code != http.StatusOK {
-		t.Errorf("a small request meanwhile: %d %s", w.Code, w.Body)
+		t.Errorf("a small request beside large ones: %d %s", w.Code, w.Body)
 	}
 	for refused.Load() < 64-fit && time.Now().Before(patient) {
 		time.Sleep(time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// childHead is common to children of all kinds; the fields of each kind follow.
+// childHead has the fields that children of all kinds share; the fields of each kind follow them.
 type childHead struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
@@ -22,8 +22,8 @@ type childMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// encodeChild writes a child as a Kubernetes object. A child that stays as it was last applied is passed on unchanged;
-// if somebody changed that record, only the child's name is, and it loses at most what the record has.
+// encodeChild writes a child as a Kubernetes object. A child with LastApplied is that JSON, unchanged. If the JSON isn't an object of that
+// child, because the record was edited, the object has only its name, and the child loses at most the fields in the record.
 func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 	if c.LastApplied != "" && isRecordOf(namespace, c.Key, c.LastApplied) {
 		return json.RawMessage(c.LastApplied), nil
@@ -44,10 +44,10 @@ func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 	return append(object, fields[1:]...), nil
 }
 
-// isRecordOf reports whether a text is the JSON object of that child. Anything else in an answer fails the whole sync; and
-// an object that names another namespace Metacontroller would write there, with its own rights
-// (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go): anyone who can edit
-// a child here could write there. Keys are compared with case, as in Kubernetes.
+// isRecordOf reports whether a text is the JSON object of that child. Anything else in an answer fails the whole sync; and if an object
+// named another namespace, Metacontroller would write it there, with its own rights
+// (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go): anyone who can edit a child here
+// could write there. Keys are compared with case, as in Kubernetes.
 func isRecordOf(namespace string, key plan.ChildKey, text string) bool {
 	var object, meta map[string]json.RawMessage
 	var labels map[string]string

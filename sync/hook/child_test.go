@@ -13,7 +13,7 @@ func TestAnAnswerHasTheMembersAndWholeObjectsAsChildren(t *testing.T) {
 	t.Parallel()
 	body := created(t)
 	body = bytes.Replace(body, []byte(`"replicas":2`), []byte(`"replicas":1,"service":{"ports":[{"port":22}],"annotations":{"example.com/for":"<you & me>"}}`), 1)
-	body = bytes.Replace(body, []byte(`"Service.v1":{}`), []byte(`"Service.v1":{"default/web":{"metadata":{"name":"web"}}}`), 1) // slices come when it is there
+	body = bytes.Replace(body, []byte(`"Service.v1":{}`), []byte(`"Service.v1":{"default/web":{"metadata":{"name":"web"}}}`), 1) // the server creates slices once it sees the Service
 	var answer struct {
 		Status             struct{ Members []struct{ Name, Host string } }
 		Children           []json.RawMessage

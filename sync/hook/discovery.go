@@ -19,21 +19,21 @@ type targetGroup struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// Bounds of the parameters of GET /sd, without those that are repeated: each port adds a target for every member.
+// Bounds of the parameters of GET /sd, after repeated values are removed: each port adds a target for every member.
 const (
 	portsMost = 16
 	namesMost = 64
 )
 
-// discovery has the parameters of GET /sd. Each can be given several times; a value counts once.
+// discovery has the parameters of GET /sd. Each can be given several times; repeated values are ignored.
 type discovery struct {
 	namespaces, groups []string // only these, sorted; all if empty
-	ports              []string // a target for each; the bare address if empty
+	ports              []string // one target for each port; if empty, one target without a port
 }
 
 // sd serves Prometheus' HTTP service discovery from vCenter's stamps: every replica of the server answers for all groups of
-// its cluster. While the inventory is unknown it answers with an error, so that Prometheus keeps the targets that it has;
-// an empty list would remove them.
+// its cluster. While the inventory is unknown, sd answers with an error, so that Prometheus keeps its targets; an empty list would remove
+// them.
 func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 	want, err := parseDiscovery(r.URL.RawQuery)
 	if err != nil {
@@ -66,11 +66,11 @@ func parseDiscovery(query string) (d discovery, err error) {
 			d.groups = given
 		case "port":
 			d.ports = given
-		default: // a misspelled one would silently change what is scraped
-			return d, fmt.Errorf("there is no parameter %q, only namespace, group and port, each several times if you like", name)
+		default: // a misspelled parameter would silently change what is scraped
+			return d, fmt.Errorf("unknown parameter %q: use namespace, group and port, each several times if needed", name)
 		}
 		if name != "port" && slices.Contains(given, "") {
-			return d, fmt.Errorf("%s is empty: name one, or omit it", name)
+			return d, fmt.Errorf("%s is empty: set it, or omit it", name)
 		}
 	}
 	given := d.ports
@@ -96,8 +96,8 @@ func parseDiscovery(query string) (d discovery, err error) {
 	return d, nil
 }
 
-// targets returns the members that run and have an address. One that is off has none: the address that vCenter shows may
-// be another machine's by now, which would be scraped under the member's name.
+// targets returns the members that run and have an address. A member that is off is no target: another machine may have its last address by
+// now, and would be scraped under the member's name.
 func (d *discovery) targets(listed []plan.Listed) iter.Seq[targetGroup] {
 	return func(yield func(targetGroup) bool) {
 		for i := range listed {

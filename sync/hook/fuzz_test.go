@@ -30,7 +30,7 @@ import (
 // fuzzPaths are the paths of the hooks.
 var fuzzPaths = []string{"/sync", "/finalize", "/customize", "/plan"}
 
-// thinker plans each call on its own, and counts the calls that permit acting.
+// thinker is a controller that plans each call on its own, and counts the calls that permit acting.
 type thinker struct {
 	state   plan.VCenterState
 	renewed []plan.Call
@@ -193,7 +193,7 @@ var odd = []any{nil, true, false, 0, -1, 1, 2.5, 1e18, json.Number("1e400"), jso
 	"9999-12-31T23:59:59-23:59", "2026-11-21T03:00:00Z", "100%", "-5%", "999999999999999999%", "\x00", "\u2028\\\"", strings.Repeat("x", 300),
 	"10.0.0.1-10.0.0.3", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", []any{}, map[string]any{}, []any{nil}, map[string]any{"": nil}}
 
-// bend replaces, removes, duplicates or adds something somewhere in a JSON value.
+// bend replaces, removes, duplicates or adds a value at a random place of a JSON value.
 func bend(t *rapid.T, v any, parts []any) any {
 	what := rapid.IntRange(0, 9).Draw(t, "what")
 	switch x := v.(type) {

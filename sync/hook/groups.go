@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// groups answers with what this replica knows of all groups, without the actions that ended.
+// groups answers with what this replica knows about all groups, without the actions that ended.
 func (s *server) groups(w http.ResponseWriter, _ *http.Request) {
 	all, _ := s.reports()
 	for i := range all {
@@ -45,7 +45,7 @@ func (s *server) slots(w http.ResponseWriter, _ *http.Request) {
 	write(w, all)
 }
 
-// reports returns the controller's groups, and those that are only in vCenter's stamps. known reports whether the list is
+// reports returns the controller's groups, and the groups that are known only from stamps in vCenter. known reports whether the list is
 // complete.
 func (s *server) reports() (all []plan.Report, known bool) {
 	var listed []plan.Listed

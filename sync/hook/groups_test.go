@@ -126,7 +126,7 @@ func TestServiceDiscoverySaysWhatIsWrongWithAQuery(t *testing.T) {
 	get := look(t, &controller{}, &known)
 	for path, says := range map[string]string{
 		"/sd?port=0": `port "0"`, "/sd?port=65536": `port "65536"`, "/sd?port=": `port ""`, "/sd?port=%2B80": `port "+80"`, "/sd?port=80,81": `port "80,81"`,
-		"/sd?port=http": "must be 1 to 65535", "/sd?port=80&port=x": `port "x"`, "/sd?ports=80": `no parameter "ports"`, "/sd?namespace=": "namespace is empty",
+		"/sd?port=http": "must be 1 to 65535", "/sd?port=80&port=x": `port "x"`, "/sd?ports=80": `unknown parameter "ports"`, "/sd?namespace=": "namespace is empty",
 		"/sd?group=": "group is empty", "/sd?a;b": "invalid query", "/sd?port=%zz": "invalid query",
 	} {
 		if code, body, _ := get(path); code != 400 || !strings.Contains(body, says) || strings.Contains(body, "\n") {

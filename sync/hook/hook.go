@@ -1,10 +1,10 @@
-// Package hook speaks Metacontroller's JSON over HTTP: it decodes a hook request, passes it to the controller of the
-// groups, and encodes the answer. It knows nothing of vSphere, and answers from memory.
+// Package hook serves Metacontroller's JSON over HTTP: it decodes a hook request, passes it to the controller of the groups, and encodes
+// the answer. It doesn't depend on vSphere, and answers from memory.
 //
-// Metacontroller acts only on HTTP 200; on anything else it leaves children and status alone and shows the body as
-// an Event on the VmGroup. So a hook never fails because vCenter does (that is a status). 4xx is for invalid
-// requests, in one sentence that says what to change, and for a finalize of a group that is not being deleted
-// (plan.Refusal). 429 with Retry-After is for overload, and for answers that will be known soon.
+// Metacontroller acts only on HTTP 200; on any other code it changes neither children nor status, and shows the body as an Event on the
+// VmGroup. So a hook never fails because vCenter does: the status reports that. 4xx is for invalid requests, with one sentence that says
+// what to change, and for a finalize of a group that is not being deleted (plan.Refusal). 429 with Retry-After is for overload, and for
+// answers that will be known soon.
 package hook
 
 import (
@@ -33,7 +33,7 @@ import (
 type Controller interface {
 	// Sync processes a hook call, which permits acting for a while, and answers it from memory.
 	Sync(plan.Call) plan.Result
-	// Preview says what would be done for a call, and does nothing.
+	// Preview returns what the controller would do for a call, and does nothing.
 	Preview(plan.Call) (plan.Result, plan.Outlook, error)
 	// Groups reports the groups that Sync was called for. It can be called at any time.
 	Groups() []plan.Report
@@ -42,16 +42,16 @@ type Controller interface {
 // Config has the parts of the server. New needs Controller and Log, Health needs Ready.
 type Config struct {
 	Controller Controller
-	// Preflight looks what the steps of a plan would meet in vCenter. It can be nil.
+	// Preflight finds out in vCenter which steps of a plan would fail. It can be nil.
 	Preflight Preflight
-	// ListGroups lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
+	// ListGroups lists the groups in vCenter's stamps, also those that other replicas are called for, and reports whether the list is
 	// complete. It can be nil. It must answer from memory.
 	ListGroups func() (groups []plan.Listed, known bool)
-	// Slots tells how many steps run in vCenter, and how many can. It can be nil.
+	// Slots returns how many steps run in vCenter, and how many can. It can be nil.
 	Slots func() plan.Slots
 	// Ready returns why the server is not ready for hooks; nil if it is.
 	Ready func() error
-	// Page serves people with a browser, at / and below /ui/; none if nil.
+	// Page serves browsers, at / and below /ui/; none if nil.
 	Page    http.Handler
 	Metrics http.Handler          // serves /metrics; none if nil
 	Meter   prometheus.Registerer // counts the hook calls; can be nil
@@ -61,16 +61,16 @@ type Config struct {
 	MaxBody int64
 }
 
-// Limits of simultaneous calls. Each kind of caller has a room of its own, so that none keeps another waiting. Hooks have theirs to
-// themselves: Metacontroller has five workers, and a call takes well under a millisecond.
+// Limits of simultaneous calls. Each kind of caller has limits of its own, so that none delays another. Metacontroller has five workers,
+// and a hook call takes well under a millisecond.
 const (
 	atOnce      = 64
 	backlog     = 256
 	backlogWait = 5 * time.Second // Metacontroller gives up after 10 s
 	retryAfter  = 2 * time.Second
-	// plansAtOnce bounds previews: each reads vCenter for somebody who waits, and the groups' own work must not wait for it.
+	// plansAtOnce bounds previews: each reads vCenter while its caller waits, and must not delay the groups' own work.
 	plansAtOnce, planBacklog = 2, 16
-	// readersAtOnce bounds the answers of GET that are made at once, pagesAtOnce the pages.
+	// readersAtOnce bounds the answers to GET that are made at once, and pagesAtOnce the pages.
 	readersAtOnce, readerBacklog = 4, 128
 	pagesAtOnce, pageBacklog     = 4, 64
 	scrapesAtOnce, scrapeBacklog = 2, 16
@@ -82,8 +82,8 @@ type server struct {
 	budget budget
 }
 
-// New returns the handler of the hooks, of /plan, of /groups, /slots and /sd, and of the page. It authenticates nobody (package guard does).
-// GET requests change nothing, and each can be a HEAD request, as RFC 9110, section 9.1, has it.
+// New returns the handler of the hooks, of /plan, of /groups, /slots and /sd, and of the page. It doesn't authenticate callers (package
+// guard does). GET requests change nothing, and each can be a HEAD request, as RFC 9110, section 9.1, has it.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
@@ -118,7 +118,7 @@ func New(cfg Config) http.Handler {
 			r.Method(http.MethodGet, "/", cfg.Page)
 			r.Method(http.MethodGet, "/ui/*", cfg.Page)
 		})
-		// Anybody can load these, so they take no room: each is a constant.
+		// Callers need no token for these, and each is a constant, so they don't count against the limits.
 		r.With(measure, s.recoverer).Method(http.MethodGet, "/ui/assets/*", cfg.Page)
 	}
 	return r
@@ -128,7 +128,7 @@ func New(cfg Config) http.Handler {
 func throttle(run, wait int) func(http.Handler) http.Handler {
 	return middleware.ThrottleWithOpts(middleware.ThrottleOpts{
 		Limit: run, BacklogLimit: wait, BacklogTimeout: backlogWait, StatusCode: http.StatusTooManyRequests,
-		// In whole seconds: with anything else, or without the header, Metacontroller would call again at once.
+		// In whole seconds: with any other value, or without the header, Metacontroller would call again at once.
 		RetryAfterFn: func(bool) time.Duration { return retryAfter },
 	})
 }
@@ -142,7 +142,7 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, "finalizing is true: this request belongs to /finalize (set spec.hooks.finalize in the CompositeController)")
 		return
 	}
-	if r.Context().Err() != nil { // the caller has gone, and may have called another replica since
+	if r.Context().Err() != nil { // the caller has disconnected, and may have called another replica since
 		return
 	}
 	result := s.Controller.Sync(call.Call)
@@ -192,7 +192,7 @@ func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Resu
 	write(w, as(out))
 }
 
-// call decodes a request of sync or finalize, which needs a UID, the group's identity.
+// call decodes a request of sync or finalize. It must have a UID, which is the group's identity.
 func (s *server) call(w http.ResponseWriter, r *http.Request) (received, bool) {
 	call, ok := s.decode(w, r)
 	if ok && call.Group.UID == "" {
@@ -238,8 +238,8 @@ func (s *server) decodeAnd(w http.ResponseWriter, r *http.Request, complete func
 	return in, true
 }
 
-// decodeError describes a decoding error. A syntax error of the decoder quotes the input, which may be a part of
-// a Secret, so the description has only the position. Other errors quote a value, which may be as long as the body.
+// decodeError describes a decoding error. A syntax error of the decoder quotes the input, which may be a part of a Secret, so the
+// description has only the position. Other errors quote a value, which may be as long as the body, so the description is cut.
 func decodeError(err error) string {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return fmt.Sprintf("syntax error at byte %d", syntax.Offset)
@@ -273,14 +273,14 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 	return body, err
 }
 
-// Health returns the handler of /healthz, /readyz and /metrics, which has an address of its own: nothing there is secret, and
-// probes and scrapes need no key to the hooks.
+// Health returns the handler of /healthz, /readyz and /metrics, which has an address of its own: nothing there is secret, so probes and
+// scrapes need no token.
 func Health(cfg Config) http.Handler {
 	s := &server{Config: cfg, budget: newBudget()}
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "only /healthz, /readyz and /metrics are here; the hooks have another address")
+		refuse(w, http.StatusNotFound, "this address serves only /healthz, /readyz and /metrics; the hooks have another address")
 	})
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	r.Get("/readyz", s.readyz)
@@ -298,8 +298,8 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// recoverer answers a panic with 500 and logs it with its stack; the body has no details. The value of a panic may be
-// anything, even a part of a Secret: the log has only the runtime's own errors, which contain no data. The stack has no strings.
+// recoverer answers a panic with 500 and logs it with its stack; the body has no details. The value of a panic may contain a part of a
+// Secret, so the log has only the values of the runtime's own errors, which contain no data. The stack contains no strings.
 func (s *server) recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -330,7 +330,7 @@ func (s *server) measure() func(http.Handler) http.Handler {
 			if code == 0 {
 				code = http.StatusOK
 			}
-			// The pattern, not the path: names of groups must not be labels.
+			// The label is the route's pattern, not the path: names of groups must not become labels.
 			hook := chi.RouteContext(r.Context()).RoutePattern()
 			duration.WithLabelValues(hook, strconv.Itoa(code)).Observe(time.Since(began).Seconds())
 			s.Log.Debug().Str("hook", hook).Int("code", code).Dur("durationSeconds", time.Since(began)).Msg("hook call")

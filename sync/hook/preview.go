@@ -18,21 +18,21 @@ type PlanAnswer struct {
 	Group string `json:"group"`
 	// New reports that the group doesn't exist yet, as far as the server knows.
 	New bool `json:"new,omitempty"`
-	// Phase and Message are those of the status that a sync would get now. If the call would be refused, Message says why,
-	// and Phase is that of the stored status.
+	// Phase and Message are those of the status that a sync would return now. If the server would refuse the call, Message says why, and Phase
+	// is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
 	Message string         `json:"message"`
-	// Verdicts say what becomes of whom, now. A VM that has none is kept as it is.
+	// Verdicts say what the server would do with each VM now. A VM without a verdict is kept as it is.
 	Verdicts []plan.Verdict `json:"verdicts,omitempty"`
-	// Steps lead to the desired state, or to what blocks the group, if each succeeds.
+	// Steps lead to the desired state, or to what blocks the group, if each step succeeds.
 	Steps []PlanStep `json:"steps"`
 	// More reports that there are more steps than listed.
 	More bool `json:"more,omitempty"`
-	// Blocked says why the group would not become what its spec says.
+	// Blocked says why the group would not reach its spec.
 	Blocked []PlanBlock `json:"blocked,omitempty"`
 }
 
-// PlanStep is one action. Steps of one round can run side by side.
+// PlanStep is one action. Steps of one round can run in parallel.
 type PlanStep struct {
 	Round int `json:"round"`
 	// AfterSeconds is how long the server waits before the round, in seconds.
@@ -42,22 +42,22 @@ type PlanStep struct {
 	Reason       string  `json:"reason"`
 }
 
-// PlanBlock is what blocks a group, or will: something that its steps need is not there, or it waits for an operator.
+// PlanBlock is what blocks a group or will block it: vCenter lacks something that a step needs, or the group waits for an operator.
 type PlanBlock struct {
-	// Op and VM are of the step that would fail, and Part is what fails of it; empty where the group waits as a whole.
+	// Op and VM are those of the step that would fail, and Part is the part of the step that fails; empty if the whole group waits.
 	Op   string `json:"op,omitempty"`
 	VM   string `json:"vm,omitempty"`
 	Part string `json:"part,omitempty"`
-	// Reason is the one that the status would give.
+	// Reason is the reason that the status would have.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Preflight looks in vCenter for what a step would meet, and changes nothing.
+// Preflight finds out in vCenter, without changes, what a step would fail on.
 type Preflight interface {
-	// Resolve waits until what the group's template names is known.
+	// Resolve waits until the server knows which template spec.template names.
 	Resolve(context.Context, *v1alpha1.VmGroup)
-	// Obstacles are for a Clone, a Prepare or a SetDisks, with details.
+	// Obstacles returns the faults that a Clone, Prepare or SetDisks with Details would meet.
 	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
 }
 
@@ -82,7 +82,8 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	write(w, Answer(ctx, s.Preflight, call.Ref(), &result, &outlook))
 }
 
-// asCreated completes the group of a request for a plan, which can be a manifest that was never applied, and can come without a request around it.
+// asCreated completes the group of a request for a plan: the group can be a manifest that was never applied, and the body can be the
+// manifest alone instead of a hook request.
 func asCreated(req *Request, body []byte) {
 	if req.Parent == nil {
 		alone := &v1alpha1.VmGroup{}
@@ -94,8 +95,8 @@ func asCreated(req *Request, body []byte) {
 	plan.AsCreated(req.Parent, "default")
 }
 
-// Answer turns a preview into the answer of POST /plan. preflight looks what the first clone of each zone would meet, and, where none is
-// cloned, the first Prepare and SetDisks; nil if nobody does.
+// Answer turns a preview into the answer of POST /plan. preflight checks the first clone of each zone or, if the plan has no clone, the
+// first Prepare and SetDisks. It can be nil.
 func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), New: outlook.New, Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
@@ -114,7 +115,7 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 		case plan.Clone:
 			at.zone, cloned = s.Details().Zone, true
 		case plan.Prepare, plan.SetDisks:
-			if cloned { // which looks for the same, and more
+			if cloned { // the preflight of a clone checks the same, and more
 				continue
 			}
 		default:
@@ -134,7 +135,8 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 	return a
 }
 
-// block adds what blocks the group, unless that is known: clones of several zones meet the same, and the group may wait for it already.
+// block adds what blocks the group, unless it is listed: clones in several zones can fail for the same reason, and the group may already
+// wait for it.
 func (a *PlanAnswer) block(b PlanBlock) {
 	if !slices.ContainsFunc(a.Blocked, func(known PlanBlock) bool {
 		return known.Reason == b.Reason && strings.TrimSuffix(known.Message, ".") == strings.TrimSuffix(b.Message, ".")

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// slowPreflight is a vCenter that never answers in time. most is how many looked at once.
+// slowPreflight is a vCenter that never answers in time. most is the highest number of preflights at once.
 type slowPreflight struct {
 	mu        sync.Mutex
 	now, most int

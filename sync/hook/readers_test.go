@@ -93,7 +93,7 @@ func syncCall() string {
 	return fmt.Sprintf("POST /sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(aSync), aSync)
 }
 
-// Anyone who asks and does not read the answer takes nobody's place: not a hook's, and not another reader's.
+// A client that doesn't read its answer takes no other caller's place, neither a hook's nor another reader's.
 func TestReadersThatReadNothingStopNobody(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 40<<10)) })
@@ -117,7 +117,7 @@ func TestReadersThatReadNothingStopNobody(t *testing.T) {
 	}
 }
 
-// An answer that nobody reads is given up, soon for a small one.
+// The server gives up an answer that its client doesn't read, a small one soon.
 func TestAnAnswerIsWrittenForAWhileOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // Errors about related objects never contain their data: Metacontroller shows a refusal as an Event, and encoding/json's
 // errors quote their input.
 var (
-	errRelated = errors.New("related is not what Metacontroller sends: objects by kind (Secret.v1), and in that by namespace/name")
+	errRelated = errors.New("related is not what Metacontroller sends: objects by kind (Secret.v1), and below the kind by namespace/name")
 	errObject  = errors.New("the related object that spec.userData names is not a Secret or ConfigMap in JSON")
 	errValue   = errors.New("the key that spec.userData names has a value that is not text, or, in a Secret or in binaryData, not base64")
 )
@@ -24,8 +24,8 @@ type relatedData struct {
 	BinaryData map[string]json.RawMessage `json:"binaryData"`
 }
 
-// UserData extracts the user data of a group from the related objects of a request; it keeps nothing else of them. Only
-// an invalid request is an error, without any of their data; missing user data is a fault.
+// UserData extracts the user data of a group from the related objects of a request, and keeps nothing else of these objects. Only an
+// invalid request is an error, which contains none of their data; missing user data is a fault.
 func UserData(g *v1alpha1.VmGroup, related json.RawMessage) (plan.Related, error) {
 	ref, wanted := plan.UserDataOf(g)
 	if !wanted {
@@ -93,9 +93,9 @@ type CustomizeResponse struct {
 	RelatedResources []RelatedRule `json:"relatedResources"`
 }
 
-// customizeResponse requests the Secret or ConfigMap that spec.userData names, if any. A group in deletion needs
-// none, and without the right to read it Metacontroller would call no hook: the deletion must not depend on that. (The
-// deletion raises the generation, so Metacontroller asks again.)
+// customizeResponse requests the Secret or ConfigMap that spec.userData names, if any. For a group that is being deleted it requests none:
+// without the right to read the object, Metacontroller would call no hook, and a deletion must not depend on that. (The deletion raises the
+// generation, so Metacontroller asks again.)
 func customizeResponse(g *v1alpha1.VmGroup) CustomizeResponse {
 	ref, wanted := plan.UserDataOf(g)
 	if !wanted || g.DeletionTimestamp != nil {

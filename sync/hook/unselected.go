@@ -39,15 +39,15 @@ type letGoResponse struct {
 	Finalized          bool              `json:"finalized"`
 }
 
-// letGo answers for a group of which this server has nothing any more, so that Metacontroller removes its finalizer.
+// letGo answers for a group of which neither vCenter nor this server has anything, so that Metacontroller removes its finalizer.
 func (s *server) letGo(w http.ResponseWriter, call received, result *plan.Result) {
 	s.answer(w, call.Call, result, func(out SyncResponse) any {
 		return letGoResponse{call.status, out.Children, out.ResyncAfterSeconds, result.Finalized}
 	})
 }
 
-// refuseCall refuses a call. On 422 Metacontroller shows the message as an Event of the group; on 429 it says nothing and
-// calls again after that many seconds. On both it leaves status and children alone.
+// refuseCall refuses a call. On 422 Metacontroller shows the message as an Event of the group; on 429 it shows nothing and calls again
+// after Retry-After seconds. In both cases it changes neither status nor children.
 func refuseCall(w http.ResponseWriter, why *plan.Refusal) {
 	if why.Retry == 0 {
 		refuse(w, http.StatusUnprocessableEntity, why.Message)

@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The two annotations with a copy of an object as it was last applied: kubectl's, which is not used here,
-// and Metacontroller's, which keeps a child unchanged while vCenter is unknown (with server-side apply, see applied.go).
+// The two annotations that contain an object as it was last applied: kubectl's, which the server drops, and Metacontroller's, from which
+// the server keeps a child unchanged while vCenter is unknown (with server-side apply, see applied.go).
 const (
 	kubectlLastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
 	metacontrollerLastApplied = "metacontroller.k8s.io/last-applied-configuration"
@@ -30,11 +30,11 @@ type Request struct {
 	Parent     *v1alpha1.VmGroup                 `json:"parent"`
 	Children   map[string]map[string]childObject `json:"children"`
 	Finalizing bool                              `json:"finalizing"`
-	// Related is decoded later, by code that knows what it needs and whose errors contain nothing of it.
+	// Related is decoded later (UserData), by code whose errors contain none of its data.
 	Related json.RawMessage `json:"related"`
 }
 
-// childObject is what is needed of a child.
+// childObject has the fields of a child that the server needs.
 type childObject struct {
 	childFields
 	// applied is the child as it was last applied by server-side apply, in JSON; empty if it wasn't.
@@ -46,7 +46,7 @@ type childFields struct {
 		Annotations   map[string]string `json:"annotations"`
 		ManagedFields []managedFields   `json:"managedFields"`
 	} `json:"metadata"`
-	// Endpoints are an EndpointSlice's. They are decoded where a group needs them.
+	// Endpoints are an EndpointSlice's. They are decoded only for groups that drain members.
 	Endpoints json.RawMessage `json:"endpoints"`
 }
 
@@ -60,15 +60,15 @@ func (c *childObject) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// lastApplied is the child as it was last applied, in JSON; empty if that is not known. An annotation counts more than managedFields:
-// where Metacontroller's strategy was changed, these are of the former one.
+// lastApplied returns the child as it was last applied, in JSON; empty if unknown. The annotation takes precedence over managedFields:
+// after a change of Metacontroller's strategy, managedFields may still be those of the former one.
 func (c *childObject) lastApplied(namespace string, key plan.ChildKey) string {
 	text := c.Metadata.Annotations[metacontrollerLastApplied]
 	switch {
 	case c.applied != "" && !isRecordOf(namespace, key, text):
 		return c.applied
 	case !json.Valid([]byte(text)):
-		return "" // somebody edited it: the planner recreates the child
+		return "" // the annotation was edited: the planner recreates the child
 	}
 	return text
 }
@@ -88,7 +88,7 @@ func (r *Request) call() (plan.Call, error) {
 		return plan.Call{}, err
 	}
 	cascade := plan.CascadeOf(g)
-	g.ManagedFields = nil // not used here, and the largest part of what would stay in memory
+	g.ManagedFields = nil // unused, and the largest part of the object in memory
 	delete(g.Annotations, kubectlLastApplied)
 	g.Finalizers = severalInstalls(g.Finalizers, r.Controller.Metadata.Name)
 	g.Bound()
@@ -102,7 +102,7 @@ func (r *Request) call() (plan.Call, error) {
 	}
 	for kind, objects := range r.Children {
 		if of, version, _ := strings.Cut(kind, "."); len(objects) > 0 && (of == "" || version == "") {
-			return plan.Call{}, fmt.Errorf("children has %q, which is no kind and version, such as %q", kind, plan.KindConfigMap)
+			return plan.Call{}, fmt.Errorf("children has the key %q: want a kind and version, such as %q", kind, plan.KindConfigMap)
 		}
 		for key, child := range objects {
 			if c.Children == nil {
@@ -119,11 +119,11 @@ func (r *Request) call() (plan.Call, error) {
 	return c, nil
 }
 
-// controllerFinalizer, and the name of a CompositeController, is Metacontroller's finalizer; ours are vmgroup and vmgroup-<name>.
+// controllerFinalizer plus the name of a CompositeController is Metacontroller's finalizer; ours are named vmgroup and vmgroup-<name>.
 const controllerFinalizer = "metacontroller.io/compositecontroller-"
 
-// severalInstalls are the finalizers of all installs of this server that have the group, in one order for all of them; none, if there is
-// no other one, or the request doesn't say which one it is for.
+// severalInstalls returns the finalizers of all installs of this server that have the group, in the same order for each install; none if
+// there is no other install, or if the request doesn't say for which install it is.
 func severalInstalls(finalizers []string, controller string) (all []string) {
 	own := controllerFinalizer + controller
 	for _, f := range finalizers {
@@ -139,20 +139,20 @@ func severalInstalls(finalizers []string, controller string) (all []string) {
 	return all
 }
 
-// endpoints are what an EndpointSlice of a group that drains its members shows.
+// endpoints returns the state of the endpoints in an EndpointSlice, for a group that drains its members.
 func (c *childObject) endpoints(g *v1alpha1.VmGroup, kind string) map[string]plan.EndpointSeen {
 	if kind != plan.KindEndpointSlice || g.Spec.Service == nil || g.Spec.Service.DrainSeconds == 0 {
 		return nil
 	}
 	var endpoints []plan.Endpoint
 	if json.Unmarshal(c.Endpoints, &endpoints) != nil {
-		return nil // no API server sends that: nothing is known to be shown
+		return nil // no API server sends that: treat all endpoints as unknown
 	}
 	return plan.EndpointsSeen(endpoints, c.Metadata.Annotations[v1alpha1.AnnotationTerminatingSince])
 }
 
-// identity checks the names in folders and stamps as an API server does: Kubernetes sends nothing else, but anyone who has
-// the token could.
+// identity checks the names that become folders and stamps as an API server does: Kubernetes sends only valid names, but any holder of the
+// token can send others.
 func identity(g *v1alpha1.VmGroup) error {
 	if faults := validation.IsDNS1123Label(g.Namespace); len(faults) > 0 {
 		return fmt.Errorf("parent.metadata.namespace is not a namespace name: %s", faults[0])
@@ -169,11 +169,11 @@ func identity(g *v1alpha1.VmGroup) error {
 	return nil
 }
 
-// maxUID bounds a UID, in characters; those of Kubernetes have 36.
+// maxUID bounds a UID, in characters; Kubernetes' UIDs have 36.
 const maxUID = 128
 
-// maxRecorded bounds the lists of a status: ten times those of the largest group. The server wrote them, and cutting them would
-// forget members, so a longer one is refused.
+// maxRecorded bounds the lists of a status: ten times those of the largest group. The server wrote these lists, and cutting one would
+// forget members, so a request with a longer one is refused.
 const maxRecorded = 10 * v1alpha1.MaxReplicas
 
 func statusBounds(s *v1alpha1.VmGroupStatus) error {
@@ -192,8 +192,8 @@ func orNothing(s string) string {
 	return s
 }
 
-// SyncResponse and FinalizeResponse have everything that Metacontroller allows in an answer: with hook version v2
-// an unknown key fails the sync, and Metacontroller would obey finalized in a sync's answer.
+// SyncResponse and FinalizeResponse have only keys that Metacontroller allows in the answer: with hook version v2 an unknown key fails the
+// sync, and Metacontroller would obey finalized in a sync's answer.
 type SyncResponse struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`
 	Children           []json.RawMessage      `json:"children"`

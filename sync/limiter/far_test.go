@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// far is the far side: it carries out so many actions at once, in the order in which they came, and queues the others.
+// far is the far side, a vCenter: it carries out a number of actions at once, in the order in which they came, and queues the others.
 type far struct {
 	now     time.Time
-	room    func(Work) int                // what it carries out at once of those that share a resource
-	takes   func(time.Time) time.Duration // what one takes that begins then
-	unseen  bool                          // what is queued says that it runs
+	room    func(Work) int                // how many actions that share a resource it carries out at once
+	takes   func(time.Time) time.Duration // how long an action that begins then takes
+	unseen  bool                          // it reports queued actions as running
 	queue   []*task
 	running []*task
 	users   []*user
-	next    int // whose turn it is to begin
-	most    int // queued and running at once, so far
+	next    int // the user whose turn it is to begin
+	most    int // the highest number of queued and running actions so far
 }
 
 // task is an action on the far side.
@@ -26,7 +26,7 @@ type task struct {
 	queued, began, ends time.Time
 }
 
-// user is a client of the far side: a replica with a Limiter, or one that always runs so many.
+// user is a client of the far side: a replica with a Limiter, or one that always runs a fixed number of actions.
 type user struct {
 	limiter *Limiter
 	fixed   int
@@ -45,7 +45,7 @@ func (f *far) start() {
 	}
 }
 
-// begin lets users begin what they can, and reports whether any did.
+// begin lets users begin the actions that their limits allow, and reports whether any did.
 func (f *far) begin() (any bool) {
 	for again := true; again; {
 		again = false
@@ -71,7 +71,7 @@ func (f *far) begin() (any bool) {
 	return any
 }
 
-// carryOut starts what there is room for.
+// carryOut starts the queued actions that the far side has room for.
 func (f *far) carryOut() {
 	same := map[string]int{}
 	for _, r := range f.running {
@@ -88,7 +88,7 @@ func (f *far) carryOut() {
 	})
 }
 
-// run continues until nothing is left, or until then (zero: no bound).
+// run continues until all actions have ended, or until that time (zero: no bound).
 func (f *far) run(until time.Time) {
 	for {
 		f.start()

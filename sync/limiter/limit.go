@@ -12,7 +12,7 @@ type key struct {
 	source, target string
 }
 
-// keys are the limits that an action counts in, the narrowest first.
+// keys returns the limits that an action counts against, the narrowest first.
 func (w Work) keys() []key {
 	keys := make([]key, 0, 3)
 	if w.Source != "" {
@@ -24,20 +24,20 @@ func (w Work) keys() []key {
 	return append(keys, key{kind: w.Kind})
 }
 
-// limit bounds the actions of one kind, source or target.
+// limit bounds the actions of one kind, from one source or to one target.
 type limit struct {
 	size, begin, most int
 	used              int
-	last, fullAt      time.Time // when an action began last, and when it was used up last
-	earned            int       // actions that have ended well since it grew last
-	ended, congested  float64   // the actions that have ended, eight at most, and the share of those that met congestion
-	// cutAt is when it was cut last, and why and to what; zero if it never was.
+	last, fullAt      time.Time // when an action last began, and when the limit was last used up
+	earned            int       // actions that have ended well since the limit last grew
+	ended, congested  float64   // how many actions have ended, at most eight, and the share of them that met congestion
+	// cutAt is when the limit was last cut, cutTo to what, and why; zero if it never was.
 	cutAt  time.Time
 	cutWhy string
 	cutTo  int
 }
 
-// note notes whether an action met congestion.
+// note records whether an action met congestion.
 func (x *limit) note(congested bool) {
 	x.ended = min(x.ended+1, 8)
 	x.congested -= x.congested / x.ended
@@ -46,10 +46,10 @@ func (x *limit) note(congested bool) {
 	}
 }
 
-// grow notes an action that ended well.
+// grow records an action that ended well, and raises the limit if it was used up.
 func (x *limit) grow(r *Running) {
 	if x.fullAt.Before(r.began) || r.began.Before(x.cutAt) {
-		return // it has not shown that there could be more
+		return // the limit wasn't used up, so the action doesn't show that vCenter can take more
 	}
 	needs := 1
 	if !x.cutAt.IsZero() {
@@ -61,7 +61,8 @@ func (x *limit) grow(r *Running) {
 	}
 }
 
-// cut makes the limit smaller for an action, and reports whether it did: what began before the last cut says nothing about it.
+// cut lowers the limit because of an action, and reports whether it did. An action that began before the last cut doesn't count, because it
+// says nothing about the present limit.
 func (x *limit) cut(r *Running, now time.Time, why string, keep float64) bool {
 	if r.began.Before(x.cutAt) {
 		return false
@@ -77,13 +78,13 @@ func (x *limit) cut(r *Running, now time.Time, why string, keep float64) bool {
 
 const atMost = "--slots permits no more"
 
-// reason says why the limit is what it is.
+// reason says why the limit has its value.
 func (x *limit) reason() string {
 	switch {
 	case x.cutAt.IsZero() && x.size >= x.most:
 		return atMost
 	case x.cutAt.IsZero() && x.size == x.begin:
-		return "it begins with that"
+		return "it is the initial limit"
 	case x.cutAt.IsZero():
 		return "it grows, because vCenter keeps up"
 	}

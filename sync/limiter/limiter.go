@@ -1,19 +1,19 @@
-// Package limiter finds how many actions can run at once. It learns what begins and how it ended, and answers whether one more can
-// begin, and why the limits are what they are.
+// Package limiter finds how many actions can run at once. Callers tell it which actions begin and how they end; it says whether another
+// action can begin, and why each limit has its value.
 //
-// A limit grows and shrinks as TCP's window does (additive increase, multiplicative decrease: Chiu and Jain, 1989), so several that use
-// one vCenter back off without knowing of each other:
+// A limit grows and shrinks like TCP's window (additive increase, multiplicative decrease: Chiu and Jain, 1989), so that several servers
+// that use one vCenter back off without knowing about each other:
 //
 //	state     an action ends well, while the limit was used up    congestion
 //	growing   one more                                            cut, and from then on steady
 //	steady    one more for each full limit                        cut, once for what has begun since the last cut
 //
-// Congestion is that vCenter queued an action for more than ten seconds, made no progress with it, gave no answer or said that it has too
-// much to do, or that actions take twice as long as they can (latency.go), as they do where what is queued says that it runs.
+// Congestion means that vCenter queued an action for more than ten seconds, made no progress with it, gave no answer or said that it is
+// overloaded; or that actions take twice their best time (latency.go), as they do when vCenter reports a queued task as running.
 //
 // Each kind of action has a limit; clones also have one for each source (a host) and for each target (a datastore).
 //
-// The package is pure: time is data, and equal calls give equal answers.
+// The package is pure: callers pass the time, and equal calls give equal answers.
 package limiter
 
 import (
@@ -37,36 +37,36 @@ const (
 // Kinds are all kinds of actions.
 var Kinds = []Kind{Clones, Power, Others}
 
-// Work is what an action puts a load on.
+// Work describes the load of an action.
 type Work struct {
 	Kind Kind
-	// Source and Target are what a clone copies from and to; empty if they bound nothing.
+	// Source and Target are what a clone copies from and to; empty if no limit applies to them.
 	Source, Target string
-	// Like tells it from other work that takes longer or shorter.
+	// Like groups work that takes about as long, to compare durations.
 	Like string
 }
 
 // Outcome is how an action ended.
 type Outcome struct {
-	// Queued and Ran are how long vCenter let it wait, and took for it; both zero if that is not known.
+	// Queued and Ran are how long vCenter queued the action, and ran it; both zero if unknown.
 	Queued, Ran time.Duration
-	// Failed reports whether it failed.
+	// Failed reports whether the action failed.
 	Failed bool
-	// Overload is what vCenter called it when it had too much to do; empty if it did not.
+	// Overload is the fault by which vCenter said that it is overloaded; empty if it didn't.
 	Overload string
 	// Unanswered reports whether a call got no answer.
 	Unanswered bool
 }
 
-// Congestion is how vCenter showed that it has too much to do.
+// Congestion is the sign by which vCenter showed that it is overloaded.
 type Congestion string
 
 // The kinds of congestion.
 const (
-	Overload   Congestion = "overload"   // it said so
-	Queued     Congestion = "queued"     // it let an action wait
-	Slow       Congestion = "slow"       // actions took longer than they can
-	Stalled    Congestion = "stalled"    // an action makes no progress
+	Overload   Congestion = "overload"   // vCenter said that it is overloaded
+	Queued     Congestion = "queued"     // vCenter queued an action
+	Slow       Congestion = "slow"       // actions took much longer than their best time
+	Stalled    Congestion = "stalled"    // an action made no progress
 	Unanswered Congestion = "unanswered" // a call got no answer
 )
 
@@ -74,32 +74,32 @@ const (
 var Congestions = []Congestion{Overload, Queued, Slow, Stalled, Unanswered}
 
 const (
-	// Begin is where limits begin: with what VMware Horizon has a vCenter provision at once by default.
+	// Begin is the initial value of limits: VMware Horizon's default for concurrent provisioning in a vCenter.
 	Begin = 20
-	// cutTo is the share of a limit that is kept after congestion. Where times show a queue, those that run are kept (Little's law), and
-	// cutLeast at most.
+	// cutTo is the share of a limit that is kept after congestion. If times show a queue, the limit is cut to the actions that really run
+	// (Little's law), but to at most the share cutLeast.
 	cutTo, cutLeast = .75, .875
-	// floor is the least that a limit is cut to.
+	// floor is the minimum to which a limit is cut.
 	floor = 2
-	// queuedMost is how long an action can be queued without that being congestion.
+	// queuedMost is how long vCenter can queue an action before that counts as congestion.
 	queuedMost = 10 * time.Second
-	// keptFrom is how many of all are one that clones leave to other kinds: without it, power-ons of all groups would wait for clones, which
-	// take longest.
+	// keptFrom is the share of all slots that clones leave to other kinds: one in keptFrom. Without it, power-ons of all groups would wait for
+	// clones, which take longest.
 	keptFrom = 16
-	// idle is after how long without work a limit begins again: what was found might no longer be true.
+	// idle is the time without work after which a limit returns to its initial value, because what was learned might no longer be true.
 	idle = time.Hour
 )
 
-// Limiter keeps the limits. It is for one goroutine at a time.
+// Limiter has the limits. Only one goroutine at a time can use it.
 type Limiter struct {
 	most, begin int
-	used        int // by all actions
-	reserved    int // of these, for actions that are about to begin
+	used        int // slots that all actions use
+	reserved    int // those of them that are reserved for actions that are about to begin
 	limits      map[key]*limit
 	latencies   map[Work]*latency
 }
 
-// New returns the limits for at most so many actions at once, each of which begins with so many (0: Begin).
+// New returns limits for at most most actions at once. The initial value of each limit is begin (0: Begin).
 func New(most, begin int) *Limiter {
 	l := &Limiter{most: most, begin: min(cmp.Or(begin, Begin), most), limits: map[key]*limit{}, latencies: map[Work]*latency{}}
 	for _, k := range Kinds {
@@ -108,10 +108,10 @@ func New(most, begin int) *Limiter {
 	return l
 }
 
-// Used is how many actions are running, without those that are suspended.
+// Used returns how many actions are running, without those that are suspended.
 func (l *Limiter) Used() int { return l.used - l.reserved }
 
-// Permits reports whether an action can begin. extra permits one more than the limits.
+// Permits reports whether an action can begin. extra permits one action more than the limits.
 func (l *Limiter) Permits(w Work, extra bool) bool {
 	more := 0
 	if extra {
@@ -120,13 +120,13 @@ func (l *Limiter) Permits(w Work, extra bool) bool {
 	return l.used < l.most+more && !slices.ContainsFunc(w.keys(), func(k key) bool { x := l.limits[k]; return x != nil && x.used >= x.size+more })
 }
 
-// Reserve keeps room for an action that is about to begin; Unreserve gives it back.
+// Reserve reserves a slot for an action that is about to begin; Unreserve frees it.
 func (l *Limiter) Reserve(w Work) {
 	l.reserved++
 	l.take(w, 1)
 }
 
-// Unreserve gives back what Reserve has taken.
+// Unreserve frees the slot that Reserve has reserved.
 func (l *Limiter) Unreserve(w Work) {
 	l.reserved--
 	l.take(w, -1)
@@ -143,11 +143,11 @@ func (l *Limiter) take(w Work, n int) {
 type Running struct {
 	work      Work
 	began     time.Time
-	suspended bool // it takes no room
-	stalled   bool // it was suspended once, so its time says nothing
+	suspended bool // it takes no slot
+	stalled   bool // it was suspended once, so its duration isn't measured
 }
 
-// Begin notes that an action begins.
+// Begin records that an action begins.
 func (l *Limiter) Begin(w Work, now time.Time) *Running {
 	l.forget(now)
 	l.take(w, 1)
@@ -160,8 +160,7 @@ func (l *Limiter) Begin(w Work, now time.Time) *Running {
 	return &Running{work: w, began: now}
 }
 
-// Suspend notes that an action makes no progress: it takes no room until it is resumed. why is empty if that says nothing about
-// vCenter's load.
+// Suspend records that an action makes no progress: it takes no slot until it is resumed. why is empty if the cause isn't vCenter's load.
 func (l *Limiter) Suspend(r *Running, now time.Time, why string) (cut *Limit) {
 	if r.suspended {
 		return nil
@@ -174,7 +173,7 @@ func (l *Limiter) Suspend(r *Running, now time.Time, why string) (cut *Limit) {
 	return cut
 }
 
-// Resume notes that an action makes progress again.
+// Resume records that an action makes progress again.
 func (l *Limiter) Resume(r *Running) {
 	if r.suspended {
 		r.suspended = false
@@ -182,7 +181,7 @@ func (l *Limiter) Resume(r *Running) {
 	}
 }
 
-// End notes how an action has ended. It returns the limit that was cut for it, and for what, if one was.
+// End records how an action has ended. It returns the limit that was cut because of the action, if any, and the kind of congestion.
 func (l *Limiter) End(r *Running, now time.Time, o Outcome) (cut *Limit, congestion Congestion) {
 	if !r.suspended {
 		defer l.take(r.work, -1)
@@ -202,7 +201,7 @@ func (l *Limiter) End(r *Running, now time.Time, o Outcome) (cut *Limit, congest
 	return nil, ""
 }
 
-// congestion is what the end of an action shows, why that is congestion, and the share of the limit to keep.
+// congestion returns the congestion that the end of an action shows, the reason in words, and the share of the limit to keep.
 func (l *Limiter) congestion(r *Running, now time.Time, o Outcome) (c Congestion, why string, keep float64) {
 	ran := o.Ran
 	if o.Queued+o.Ran == 0 {
@@ -225,7 +224,7 @@ func (l *Limiter) congestion(r *Running, now time.Time, o Outcome) (c Congestion
 	return "", "", 0
 }
 
-// cut makes one of an action's limits smaller: the narrowest, but the target of a clone if those to it meet congestion much more
+// cut lowers one of an action's limits: the narrowest, or, for a clone, its target's, if clones to that target meet congestion much more
 // often than others from the same source.
 func (l *Limiter) cut(r *Running, now time.Time, why string, keep float64) *Limit {
 	keys := r.work.keys()
@@ -259,7 +258,7 @@ func (l *Limiter) latency(w Work, now time.Time) *latency {
 	return l.latencies[w]
 }
 
-// forget begins again the limits that have had no work for long.
+// forget resets limits that have had no work for idle.
 func (l *Limiter) forget(now time.Time) {
 	for k, x := range l.limits {
 		if x.used == 0 && now.Sub(x.last) >= idle {
@@ -275,17 +274,18 @@ func (l *Limiter) forget(now time.Time) {
 	}
 }
 
-// Limit is how many actions of one kind (or of all, without one) can run at once, from one source or to one target if it has one.
+// Limit says how many actions of one kind (of all kinds, if Kind is empty) can run at once, from one source or to one target if it names
+// one.
 type Limit struct {
 	Kind           Kind
 	Source, Target string
-	// Size is the limit, Most its bound, and Used how many run.
+	// Size is the limit, Most its maximum, and Used how many actions run.
 	Size, Most, Used int
-	// Why says why it is that.
+	// Why says why Size has its value.
 	Why string
 }
 
-// Limits are the limits now: those of the kinds, then those of sources and targets.
+// Limits returns the present limits: those of the kinds, then those of sources and targets.
 func (l *Limiter) Limits() []Limit {
 	all := make([]Limit, 0, len(l.limits))
 	for k, x := range l.limits {
@@ -297,7 +297,7 @@ func (l *Limiter) Limits() []Limit {
 	return all
 }
 
-// Blocking returns the limits that keep such work from beginning now: that for all kinds, without one, first.
+// Blocking returns the limits that keep such work from beginning now; the limit of all kinds comes first.
 func (l *Limiter) Blocking(w Work) (all []Limit) {
 	if l.used >= l.most {
 		all = append(all, Limit{Size: l.most, Most: l.most, Used: l.Used(), Why: atMost})
@@ -310,7 +310,7 @@ func (l *Limiter) Blocking(w Work) (all []Limit) {
 	return all
 }
 
-// inSeconds is a duration for people.
+// inSeconds formats a duration for messages.
 func inSeconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())

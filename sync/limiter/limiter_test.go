@@ -67,7 +67,7 @@ func TestOnlyALimitThatIsUsedUpGrows(t *testing.T) {
 	for range 100 {
 		l.End(l.Begin(w, noon), noon.Add(time.Second), Outcome{Ran: time.Second})
 	}
-	if n := ofKind(l, Power); n.Size != Begin || n.Why != "it begins with that" {
+	if n := ofKind(l, Power); n.Size != Begin || n.Why != "it is the initial limit" {
 		t.Errorf("%+v", n)
 	}
 	for _, r := range begun(l, w, Begin, noon.Add(time.Second)) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// bothQueues runs a test with a far side that shows what it queues, and with one where that says that it runs: nobody knows which of them a
-// vCenter is whose hosts are busy.
+// bothQueues runs a test with a far side that reports queued tasks as queued, and with one that reports them as running: it isn't known
+// which of the two a vCenter with busy hosts does.
 func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
 	t.Run("tasks are queued", func(t *testing.T) { test(t, false) })
 	t.Run("queued tasks say that they run", func(t *testing.T) { test(t, true) })
@@ -22,10 +22,10 @@ func fromOne(int) Work {
 
 func always(n int) func(Work) int { return func(Work) int { return n } }
 
-// about takes so long, give or take a fifth.
+// about returns durations around d, a fifth shorter to a fifth longer.
 func about(d time.Duration, seed uint64) func(time.Time) time.Duration { return varied(d, .2, seed) }
 
-// varied takes so long, give or take a part of it.
+// varied returns durations around d, shorter or longer by at most that part of d.
 func varied(d time.Duration, part float64, seed uint64) func(time.Time) time.Duration {
 	random := rand.New(rand.NewPCG(1, seed))
 	return func(time.Time) time.Duration { return time.Duration(float64(d) * (1 + part*(2*random.Float64()-1))) }
@@ -176,7 +176,7 @@ func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndTheLimitRecovers(t *testin
 	})
 }
 
-// A small group's clone waits for those that run: with twice as many as there is room for, as long as it takes itself.
+// A small group's clone waits for the running ones: if twice as many run as the far side takes, it waits as long as a clone takes.
 func TestTheNumberDoesNotDriftAwayFromWhatTheFarSideTakes(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		for room, most := range map[int]int{2: 8, 4: 7, 8: 14, 16: 26} {

@@ -1,5 +1,5 @@
-// Package metacontroller stands in for Metacontroller, as far as a hook can tell, in tests and in `vmgroup demo`: it keeps one VmGroup
-// and its children, posts them to the hooks in hook version v2, and stores the answers.
+// Package metacontroller is a stand-in for Metacontroller in tests and in `vmgroup demo`: it keeps one VmGroup and its children, posts them
+// to the hooks in hook version v2, and stores the answers.
 package metacontroller
 
 import (
@@ -23,29 +23,29 @@ import (
 
 const lastApplied = "metacontroller.k8s.io/last-applied-configuration"
 
-// Group is a VmGroup in a cluster of its own. It must not be used from several goroutines at once.
+// Group is a VmGroup in a cluster of its own. Only one goroutine at a time can use it.
 type Group struct {
 	v1alpha1.VmGroup
 	// URL is the address of the hooks, such as http://127.0.0.1:8080.
 	URL string
 	// Children are the group's child objects, by Metacontroller's key of their kind and by name, as last applied.
 	Children map[string]map[string]json.RawMessage
-	// Events are the children of kind Event, by name, as first answered: childResources does not list the kind, so
-	// Metacontroller creates them once, and never observes them.
+	// Events are the children of kind Event, by name, as in their first answer: childResources does not list the kind, so Metacontroller
+	// creates them once, and never observes them.
 	Events map[string]json.RawMessage
 	// Related are the objects that the hooks can request: Secrets and ConfigMaps of the group's namespace.
 	Related []Related
-	// ServerSideApply: Metacontroller runs with --apply-strategy=server-side-apply.
+	// ServerSideApply reports whether Metacontroller runs with --apply-strategy=server-side-apply.
 	ServerSideApply bool
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
-	// Every is how long Until and Delete wait between two calls, 20 ms for a new group; if zero, as long as the answer says,
-	// or a tenth of the time that they wait already.
+	// Every is how long Until and Delete wait between two calls: 20 ms for a new group. If zero, they wait as long as the answer says, or a
+	// tenth of the time that they have waited so far.
 	Every time.Duration
 	// Writes counts the status writes: a settled group causes none.
 	Writes int
 
-	observed map[string]json.RawMessage // the children as the hook sees them, by their text as they were applied
+	observed map[string]json.RawMessage // by the JSON of a child as applied, the child as the hook sees it
 }
 
 // New returns a group as kubectl apply would create it.
@@ -83,7 +83,7 @@ type Answer struct {
 	Finalized          bool                   `json:"finalized"`
 }
 
-// Resync returns how long after the answer Metacontroller calls again by itself: here at least a second.
+// Resync returns the time after which Metacontroller calls again by itself: at least a second here.
 func (a *Answer) Resync() time.Duration {
 	return max(time.Second, time.Duration(a.ResyncAfterSeconds*float64(time.Second)))
 }
@@ -94,7 +94,7 @@ func (g *Group) Sync(ctx context.Context) (Answer, error) { return g.call(ctx, "
 // Finalize begins the group's deletion, if it has not begun, calls the finalize hook, and stores its answer.
 func (g *Group) Finalize(ctx context.Context) (Answer, error) {
 	if g.DeletionTimestamp == nil {
-		// In whole seconds, like the API server, but rounded up, so that no drain of a few seconds is too short.
+		// In whole seconds, like the API server's times, but rounded up, so that a drain of a few seconds isn't shortened.
 		at := metav1.NewTime(time.Now().Add(time.Second).Truncate(time.Second))
 		g.DeletionTimestamp = &at
 	}
@@ -102,8 +102,8 @@ func (g *Group) Finalize(ctx context.Context) (Answer, error) {
 }
 
 // Unselect calls the finalize hook for a group that is not being deleted, as Metacontroller does when its labelSelector does
-// not match. letGo reports whether the finalizer can go; otherwise the hook refused, and said why. Any other answer, and any
-// change of status and children, is an error.
+// not match. letGo reports whether the hook allows the removal of the finalizer; otherwise the hook refused, and said why. Any other
+// answer, or a change of status or children, is an error.
 func (g *Group) Unselect(ctx context.Context) (letGo bool, said string, err error) {
 	if g.DeletionTimestamp != nil {
 		return false, "", errors.New("the group is being deleted")
@@ -194,7 +194,7 @@ func (g *Group) related() map[string]map[string]any {
 		}
 		object := map[string]any{"apiVersion": "v1", "kind": r.Kind, "metadata": map[string]string{"name": r.Name, "namespace": g.Namespace}, "data": r.Data}
 		if r.Kind == "Secret" {
-			data := map[string][]byte{} // in JSON: base64
+			data := map[string][]byte{} // encoding/json writes []byte as base64
 			for key, value := range r.Data {
 				data[key] = []byte(value)
 			}
@@ -267,7 +267,7 @@ func (g *Group) store(a Answer) error {
 			if g.Events == nil {
 				g.Events = map[string]json.RawMessage{}
 			}
-			if _, exists := g.Events[object.Metadata.Name]; !exists { // else a POST that is answered 409
+			if _, exists := g.Events[object.Metadata.Name]; !exists { // a second POST would be answered with 409
 				g.Events[object.Metadata.Name] = child
 			}
 			continue

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// withManagedFields returns a child as the API server stores it after Metacontroller's server-side apply, with what other managers of
-// fields have: an annotation, and a default.
+// withManagedFields returns a child as the API server stores it after Metacontroller's server-side apply, with fields of other managers: an
+// annotation, and a default.
 func withManagedFields(applied json.RawMessage) (json.RawMessage, error) {
 	var object map[string]any
 	if err := json.Unmarshal(applied, &object); err != nil {
@@ -38,16 +38,16 @@ func withManagedFields(applied json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(object)
 }
 
-// listKeys are the keys of the lists that the API server merges by item; it replaces others whole.
+// listKeys are the keys of the lists that the API server merges by item. It replaces other lists as a whole.
 var listKeys = map[string][]string{"ownerReferences": {"uid"}, "ports": {"port", "protocol"}}
 
-// fieldsOf is the set of a value's fields, as FieldsV1 has it.
+// fieldsOf returns the set of a value's fields in the format of FieldsV1.
 func fieldsOf(name string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		fields := map[string]any{}
 		for key, v := range value {
-			if _, isSlice := value["endpoints"]; isSlice && key == "ports" { // those of an EndpointSlice are replaced whole
+			if _, isSlice := value["endpoints"]; isSlice && key == "ports" { // an EndpointSlice's ports are replaced as a whole
 				key, v = "ports", nil
 			}
 			fields["f:"+key] = fieldsOf(key, v)
@@ -67,7 +67,7 @@ func fieldsOf(name string, value any) any {
 			}
 			text, err := json.Marshal(of)
 			if err != nil {
-				panic(fmt.Sprint(err)) // it was JSON
+				panic(fmt.Sprint(err)) // can't fail: the value was decoded from JSON
 			}
 			set := fieldsOf("", object).(map[string]any)
 			set["."] = map[string]any{}

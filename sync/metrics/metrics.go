@@ -1,7 +1,6 @@
-// Package metrics is the list of the server's metrics, and the one way to register them. To add one, add it to the list and
-// to the table of metrics in docs; a test compares the two. Names follow
-// https://prometheus.io/docs/practices/naming/: the unit is the last word, counters end in _total, and times in
-// _duration_seconds or _timestamp_seconds.
+// Package metrics is the list of the server's metrics, and the one way to register them. To add a metric, add it to the list below and to
+// the table of metrics in docs; a test compares the two. Names follow https://prometheus.io/docs/practices/naming/: the unit is the last
+// word, counters end in _total, and times in _duration_seconds or _timestamp_seconds.
 package metrics
 
 import (
@@ -35,7 +34,7 @@ var (
 
 	Slots          = add("vmgroup_slots", "How many vCenter actions of a kind can run at once now.", "kind")
 	SlotsNarrowest = add("vmgroup_slots_narrowest", "The lowest limit of clones from a source (a host), or to a target (a datastore).", "place")
-	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often the limit of actions of a kind was lowered, by what showed that vCenter had too much to do.", "kind", "reason")
+	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often the limit of actions of a kind was lowered, by the sign that vCenter was overloaded.", "kind", "reason")
 
 	ActionsRunning = add("vmgroup_actions_running", "Running vCenter actions that take a slot.")
 	Actions        = add("vmgroup_actions_total", "vCenter actions that ended, by kind and result (ok, or the fault's reason).", "op", "result")
@@ -54,13 +53,13 @@ var (
 				in([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	VCenterReadDuration = add("vmgroup_vcenter_read_duration_seconds", "How long it took to read everything in vCenter: the first answer of the stream of changes (first), and each full read (full).", "read").
 				in(prometheus.ExponentialBuckets(0.1, 2, 14))
-	StampsUnknown = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; they are never touched.")
+	StampsUnknown = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; this server never changes them.")
 
 	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups, /sd and the page took, by path and HTTP status.", "hook", "code").
 			in(prometheus.ExponentialBuckets(0.0001, 3, 11))
 	Refused            = add("vmgroup_refused_total", "Refused connections and calls, by reason.", "reason")
 	LogLinesDropped    = add("vmgroup_log_lines_dropped_total", "Log lines that were not written, because standard error was not read.")
-	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and authorities that cannot be read.")
+	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and CAs that cannot be read.")
 	CertificateExpiry  = add("vmgroup_certificate_expiry_timestamp_seconds", "When the hooks' certificate expires, in seconds since 1970.")
 )
 
@@ -90,8 +89,8 @@ func (m *Metric) Histogram(r prometheus.Registerer) *prometheus.HistogramVec {
 	return registered(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels))
 }
 
-// Gauge registers the metric as a gauge that is read when it is scraped: read calls set once for each combination of
-// labels. r can be nil.
+// Gauge registers the metric as a gauge whose values are read at each scrape: read calls set once for each combination of labels. r can be
+// nil.
 func (m *Metric) Gauge(r prometheus.Registerer, read func(set func(value float64, labels ...string))) {
 	registered(r, prometheus.Collector(&gauge{desc: prometheus.NewDesc(m.Name, m.Help, m.Labels, nil), read: read}))
 }

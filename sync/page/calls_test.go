@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// silent are groups of a server that Metacontroller doesn't call any more.
+// silent is a source with groups of a server that Metacontroller no longer calls.
 func silent() *source {
 	s := &source{health: plan.Health{Known: true}, calls: plan.Calls{Began: began.Add(-time.Hour), Last: began, Silent: true}, groups: []plan.Report{
 		report("shop", "fails", v1alpha1.PhaseError, ""), report("shop", "runs", v1alpha1.PhaseRunning, "")}}
@@ -28,7 +28,7 @@ func TestThePageSaysThatMetacontrollerDoesNotCallAndWhatToAsk(t *testing.T) {
 	text := textOf(t, body)
 	says(t, text, "Metacontroller Doesn't call Last hook call 2026-11-22 09:00:00 UTC", "1 Error", "1 Running", "fails shop 1 of 2",
 		"has not called this replica of the server (vmgroup-7d9f4c-x2x) since 2026-11-22 09:00:00 UTC", "kubectl get pods -A -l app.kubernetes.io/name=vmgroup", "Metacontroller is down",
-		"can't reach this server, or is refused", "delete none because of this page", "They stay listed for as long as no call comes")
+		"can't reach this server, or is refused", "delete none because of this page", "They stay listed until a call comes")
 	if strings.Contains(text, "Not called") || strings.Contains(body, "orphans") {
 		t.Error("it says more than is known: ", text)
 	}

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// quiet is a group of eight that is as its spec says.
+// quiet is a group of eight that matches its spec.
 func quiet() plan.Report {
 	g := plan.Report{Namespace: "shop", Name: "web", UID: "uid-web", Generation: 3, Lease: true, LastCall: began, Phase: v1alpha1.PhaseRunning, Message: "successfully reconciled VmGroup",
 		Since: began.Add(-time.Hour), DesiredReplicas: 8, UpdatedReplicas: 8,
@@ -92,7 +92,7 @@ func TestPausedIsAStateOfItsOwn(t *testing.T) {
 	says(t, textOf(t, body), "1 of 2 groups")
 }
 
-// During an outage of vCenter, groups are shown as last known, and the outage once.
+// During an outage of vCenter, the page shows the groups as last known, and reports the outage once.
 func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 	t.Parallel()
 	outage := plan.FaultReport{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}
@@ -113,7 +113,7 @@ func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 	p := New(Config{Source: s})
 	_, body, _ := get(p, "/", "")
 	text := textOf(t, body)
-	says(t, text, "Not known since 2026-11-22 09:00:00 UTC", "Until it is, nothing is done, and the groups are shown as last known.", "1 Error", "1 Pending", "2 Running",
+	says(t, text, "Not known since 2026-11-22 09:00:00 UTC", "Until it is, the server does nothing, and the groups are shown as last known.", "1 Error", "1 Pending", "2 Running",
 		"fails shop 0 of 8 as last known: there is no template x TemplateNotFound", "Error since 2026-11-22 08:00:00 UTC fails")
 	if n := strings.Count(text, "does not answer"); n != 1 || strings.Count(text, "VCenterUnreachable") != 1 {
 		t.Errorf("the outage is said %d times: %s", n, text)
@@ -135,7 +135,7 @@ func TestADeletedGroupHasTheAdviceOfADeletion(t *testing.T) {
 	g.Finalizing = true
 	deleted, _ := shown(t, g)
 	says(t, living, "What to do: Bring it back : add the host")
-	says(t, deleted, "What to do: Bring it back, and the server removes it. Or leave it behind", "None: the group waits for what is said above about MemberVanished.")
+	says(t, deleted, "What to do: Bring it back, and the server removes it. Or leave it behind", "None: the group waits because of the above MemberVanished.")
 }
 
 func TestAMissingMemberIsShownAsLastKnown(t *testing.T) {
@@ -168,7 +168,7 @@ func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {
 	text, _ := shown(t, g)
 	at := 0
 	for _, want := range []string{"web-6 vm-6 Unreachable", "web-7 vm-7 Missing", "its host was removed", "web-5 vm-5 Not ready", "web-8 Not there yet Create: too few members: 8 of 9", "web-0 vm-0 Ready", "web-4 vm-4 Ready",
-		"In quarantine", "web-1-old vm-91 Update was ordinal 1 since 2026-11-22 09:00:00 UTC ; to be destroyed 2026-11-22 10:00:00 UTC", "web-2-old vm-92 Duplicate was ordinal 2 since 2026-11-22 09:00:00 UTC ; stays until somebody deletes it in vCenter"} {
+		"In quarantine", "web-1-old vm-91 Update was ordinal 1 since 2026-11-22 09:00:00 UTC ; to be destroyed 2026-11-22 10:00:00 UTC", "web-2-old vm-92 Duplicate was ordinal 2 since 2026-11-22 09:00:00 UTC ; kept until an operator deletes it in vCenter"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {
 			t.Fatalf("it does not say %q in order: %s", want, text)
@@ -188,10 +188,10 @@ func TestARunningStepIsNotAlsoANextStep(t *testing.T) {
 	text, _ := shown(t, g, step(1, plan.PowerOff, "web-1"), step(2, plan.Reconfigure, "web-1"), step(2, plan.PowerOn, "web-2"), step(3, plan.PowerOff, "web-1"))
 	says(t, text, "Why 1 Reconfigure web-1 because 1 PowerOn web-2 because 2 PowerOff web-1 because")
 	text, _ = shown(t, g, step(1, plan.PowerOff, "web-1"))
-	says(t, text, "None beyond what is in progress.")
+	says(t, text, "None beyond the steps in progress.")
 }
 
-// A message that names a place in the documents is for those who have no link to it.
+// Messages name a place in the documents for readers without a link; beside a link, the page leaves the place out.
 func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	t.Parallel()
 	g := quiet()
@@ -199,7 +199,7 @@ func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating: 6 of 8 done", fault.WithHelp().Message
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: fault.Reason, Message: fault.WithHelp().Message}}
 	group, overview := shown(t, g)
-	says(t, group, fault.Message+"; updating: 6 of 8 done", "What to do: Bring it back : add the host to vCenter again", "None: the group waits for what is said above about MemberVanished.")
+	says(t, group, fault.Message+"; updating: 6 of 8 done", "What to do: Bring it back : add the host to vCenter again", "None: the group waits because of the above MemberVanished.")
 	if strings.Contains(group+overview, ".md") {
 		t.Error("a path: ", group, overview)
 	}

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// groupBody is what the template of a group's page shows.
+// groupBody is the data of the template of a group's page.
 type groupBody struct {
 	plan.Report
 	Health                   health
@@ -32,7 +32,7 @@ type groupBody struct {
 	Recent                   []recentAction
 }
 
-// block is what blocks a group, and what to do about it; a note says how its members are.
+// block is what blocks a group, and what to do about it; or a note on the state of its members.
 type block struct {
 	plan.FaultReport
 	Key string
@@ -45,25 +45,25 @@ type step struct {
 	Failed *reason
 }
 
-// member is one that exists, or that is to: then it has no moRef.
+// member is an existing member, or one to be created, without a moRef.
 type member struct {
 	v1alpha1.Member
 	Key, Class, Word string
 	Why              reason
-	// AsOf is when its power, addresses and host were as they are shown; zero if they are so now.
+	// AsOf is when power, addresses and host were last known; zero if they are current.
 	AsOf time.Time
-	// Verdict is what becomes of it; nil if it is kept as it is.
+	// Verdict says what the server does with the member; nil if it is kept as it is.
 	Verdict *plan.Verdict
 }
 
-// kept is a VM in quarantine. Until is zero if it stays until somebody deletes it.
+// kept is a VM in quarantine. Until is zero if the server keeps it until an operator deletes it.
 type kept struct {
 	v1alpha1.Quarantined
 	Until time.Time
 	Why   reason
 }
 
-// progress is how far an update is.
+// progress is the progress of an update.
 type progress struct {
 	Updated, Of, Available int32
 	// From are the templates that members were cloned from.
@@ -84,7 +84,7 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// The page stays open on a group: after a restart it is known once Metacontroller calls for it.
+	// The page of an unknown group reloads, too: after a restart, the server knows a group once Metacontroller calls for it.
 	f := frame{Title: namespace + "/" + name, Live: true, Section: "groups", Body: p.unknownGroup(&seen, namespace+"/"+name)}
 	code := http.StatusNotFound
 	if !seen.known {
@@ -93,7 +93,7 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, code, "problem", f)
 }
 
-// unknownGroup says what is known of a group that isn't listed.
+// unknownGroup says why a group isn't listed.
 func (p *Page) unknownGroup(seen *seen, group string) string {
 	c := p.callsOf(seen)
 	switch {
@@ -147,7 +147,7 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 	return b
 }
 
-// verdictOf is the verdict about a VM; nil if it has none.
+// verdictOf returns the verdict about a VM; nil if it has none.
 func verdictOf(g *plan.Report, moRef string) *plan.Verdict {
 	for i := range g.Verdicts {
 		if g.Verdicts[i].MoRef == moRef {
@@ -157,7 +157,7 @@ func verdictOf(g *plan.Report, moRef string) *plan.Verdict {
 	return nil
 }
 
-// notRunning is the forecast without the steps that are already running.
+// notRunning returns the forecast without the steps that already run.
 func notRunning(next plan.Outlook, pending []plan.PendingReport) plan.Outlook {
 	var steps []plan.Step
 	running := map[string]plan.Op{}
@@ -206,15 +206,15 @@ func (b *groupBody) noNext() string {
 	}
 	none := "None"
 	if len(b.Running) > 0 {
-		none = "None beyond what is in progress"
+		none = "None beyond the steps in progress"
 	}
 	if len(b.Blocks) > 0 {
-		return none + ": the group waits for what is said above about " + b.Blocks[0].Reason + "."
+		return none + ": the group waits because of the above " + b.Blocks[0].Reason + "."
 	}
 	return none + "."
 }
 
-// progressOf is how far the update is; nil if there is none.
+// progressOf returns the progress of the update; nil if there is none.
 func progressOf(g *plan.Report) *progress {
 	held := slices.ContainsFunc(g.Faults, func(f plan.FaultReport) bool { return f.Condition == v1alpha1.ConditionUpdateHeld })
 	if g.Spec == nil || g.Finalizing || g.Update == nil && !held {
@@ -227,7 +227,7 @@ func progressOf(g *plan.Report) *progress {
 	return &u
 }
 
-// membersOf are a group's members, and those that are to be made, those first that need attention.
+// membersOf returns a group's members, and those to be created. Members that need attention come first.
 func (p *Page) membersOf(g *plan.Report) []member {
 	all := make([]member, 0, len(g.Members))
 	for _, m := range g.Members {
@@ -236,14 +236,14 @@ func (p *Page) membersOf(g *plan.Report) []member {
 		all = append(all, member{Member: m, Key: "m-" + m.MoRef, Class: class, Word: word, Why: p.manual.reasonOf(m.Reason, g.Finalizing), AsOf: lastSeen(&m), Verdict: verdictOf(g, m.MoRef)})
 	}
 	for i := range g.Verdicts {
-		if d := &g.Verdicts[i]; d.MoRef == "" { // about an ordinal that no VM has
+		if d := &g.Verdicts[i]; d.MoRef == "" { // about an ordinal without a VM
 			all = append(all, member{Member: v1alpha1.Member{Name: d.VM}, Key: "o-" + d.VM, Class: "pending", Word: "Not there yet", Verdict: d})
 		}
 	}
 	urgency := map[string]int{"error": 0, "pending": 1, "other": 2, "running": 4}
 	rank := func(m *member) int {
 		if m.Ready && m.Reason != "" {
-			return 3 // it differs from the spec, is about to go, and so on
+			return 3 // it has a verdict: it differs from the spec, is to be removed, and so on
 		}
 		return urgency[m.Class]
 	}
@@ -251,7 +251,7 @@ func (p *Page) membersOf(g *plan.Report) []member {
 	return all
 }
 
-// lastSeen is when a member that vCenter doesn't show was missed; zero for others.
+// lastSeen returns when the server missed a member that vCenter doesn't show; zero for others.
 func lastSeen(m *v1alpha1.Member) time.Time {
 	switch m.Reason {
 	case plan.ReasonMemberVanished, plan.ReasonMemberNotSeen, plan.ReasonMemberGivenUp:
@@ -263,7 +263,7 @@ func lastSeen(m *v1alpha1.Member) time.Time {
 	return time.Time{}
 }
 
-// memberState is how a member is shown.
+// memberState returns a member's state as a CSS class and a word.
 func memberState(m *v1alpha1.Member) (class, word string) {
 	switch m.Reason {
 	case plan.ReasonMemberVanished:
@@ -283,11 +283,11 @@ func memberState(m *v1alpha1.Member) (class, word string) {
 	return "pending", "Not ready"
 }
 
-// utc is a time as people read it; the script makes it relative. iso is the same for programs.
+// utc formats a time for users; the script makes it relative. iso formats it for programs.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// memory is a size as people read it.
+// memory formats a size for users.
 func memory(mb int64) string {
 	if mb%1024 != 0 {
 		return fmt.Sprintf("%d MiB", mb)
@@ -303,7 +303,7 @@ func after(d time.Duration) string {
 	return "after " + seconds(d.Seconds())
 }
 
-// seconds is a duration as people read it.
+// seconds formats a duration for users.
 func seconds(s float64) string {
 	switch whole := int(s + .5); {
 	case s < 10:

@@ -16,7 +16,7 @@ import (
 // manual is the documentation as pages.
 type manual struct {
 	pages map[string]document
-	// reasons are where each reason is explained, by its name in lower case, and what to do about it.
+	// reasons says where each reason is explained, by its name in lower case, and what to do about it.
 	reasons map[string]reason
 }
 
@@ -26,7 +26,7 @@ type document struct {
 	HTML  template.HTML
 }
 
-// reason is why something is as it is: its name, where it is explained, and what to do about it.
+// reason is the reason of a condition or fault: its name, where it is explained, and what to do about it.
 type reason struct {
 	Name, Link string
 	Todo       template.HTML
@@ -35,7 +35,7 @@ type reason struct {
 // troubleshooting is the document with an anchor for each reason.
 const troubleshooting = "troubleshooting"
 
-// theManual reads the documents once for all.
+// theManual reads the documents once, for all pages.
 var theManual = sync.OnceValue(func() *manual {
 	names, err := fs.Glob(docs.Pages, "*.md")
 	if err != nil {
@@ -69,7 +69,7 @@ func (m *manual) reason(name string) reason {
 	return r
 }
 
-// reasonOf says where a reason is explained, as far as it concerns a group that is, or isn't, being deleted.
+// reasonOf says where a reason is explained. What to do differs for a group that is being deleted.
 func (m *manual) reasonOf(name string, deleted bool) reason {
 	if r, has := m.reasons[strings.ToLower(name)+"-deleted"]; has && deleted {
 		r.Name = name

@@ -19,8 +19,7 @@ import (
 // rendered is a document as HTML.
 type rendered struct {
 	document
-	// anchors are the ids that the document gives by itself, such as <a id="datastorefull"></a>, and what the table's row that has one
-	// says is to be done.
+	// anchors are the ids that the document sets itself, such as <a id="datastorefull"></a>, each with what its row of the table says to do.
 	anchors map[string]template.HTML
 }
 
@@ -54,7 +53,7 @@ func render(name string, source []byte) (r rendered, err error) {
 	return r, err
 }
 
-// todo is the last cell of a table's row whose first cell has the anchor, if it says what to do.
+// todo returns the last cell of the table row whose first cell has the anchor, if that cell says what to do.
 func todo(anchor ast.Node, source []byte, html func(ast.Node) template.HTML) (said template.HTML) {
 	cell := anchor.Parent()
 	if cell.Kind() != extensionast.KindTableCell || plain(cell.Parent().Parent().FirstChild().LastChild(), source) != "what to do" {
@@ -76,7 +75,8 @@ func todo(anchor ast.Node, source []byte, html func(ast.Node) template.HTML) (sa
 	return said
 }
 
-// sectionOf are the lists below the heading with that id, in the document of a node: the ways out, without the story.
+// sectionOf returns the lists below the heading with that id, in the document of a node: they say what to do, the text between them only
+// why.
 func sectionOf(n ast.Node, id string) (section []ast.Node) {
 	inside := false
 	for n := n.OwnerDocument().FirstChild(); n != nil; n = n.NextSibling() {
@@ -91,7 +91,7 @@ func sectionOf(n ast.Node, id string) (section []ast.Node) {
 	return section
 }
 
-// walk calls visit for a node and all below it.
+// walk calls visit for a node and all its descendants.
 func walk(root ast.Node, visit func(ast.Node)) {
 	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the error is the function's
 		if entering {
@@ -101,7 +101,7 @@ func walk(root ast.Node, visit func(ast.Node)) {
 	})
 }
 
-// plain is the text of a node.
+// plain returns the text of a node.
 func plain(n ast.Node, source []byte) string {
 	var b strings.Builder
 	walk(n, func(n ast.Node) {
@@ -112,8 +112,8 @@ func plain(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// pageLinks makes the links of the document with this name lead to the pages of others. What else there is in the repository is not
-// served, so its path is named.
+// pageLinks rewrites the links of the document with this name, so that they lead to the pages of other documents. The server doesn't serve
+// other files of the repository, so a link to one becomes its path as text.
 type pageLinks string
 
 func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Context) {
@@ -130,7 +130,7 @@ func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Cont
 			switch {
 			case strings.HasPrefix(path, "https://"):
 				n.SetAttributeString("rel", []byte("noreferrer"))
-			case path == "": // of the same page, which can also be on another
+			case path == "": // an anchor of the same document, which can be shown on another page
 				n.Destination = []byte(docsPath + string(name) + fragment)
 			case strings.HasSuffix(path, ".md") && !strings.Contains(path, "/"):
 				n.Destination = []byte(docsPath + strings.TrimSuffix(path, ".md") + fragment)
@@ -155,7 +155,7 @@ func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Cont
 	}
 }
 
-// scrollable renders what may be wider than the page so that it scrolls by itself, also with the keyboard.
+// scrollable renders tables and code, which may be wider than the page, so that they scroll by themselves, also with the keyboard.
 type scrollable struct{}
 
 func (s scrollable) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {

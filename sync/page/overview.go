@@ -14,17 +14,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// How many rows a page of a table has.
+// The numbers of rows of a table's page.
 const (
 	groupsAtOnce  = 50
 	membersAtOnce = 100
 	recentAtOnce  = 12
-	// runningAtOnce groups that run as their specs say are listed beside the others; more are only counted.
+	// runningAtOnce is how many groups that run as their specs say the overview lists beside the others; it only counts more of them.
 	runningAtOnce = 10
 	nextAtOnce    = 20
 )
 
-// overviewBody is what the template of the overview shows.
+// overviewBody is the data of the overview's template.
 type overviewBody struct {
 	Health  health
 	Calls   calls
@@ -37,15 +37,15 @@ type overviewBody struct {
 	Pages   pages
 	Recent  []recentAction
 	Matches int
-	// Folded is how many groups that run aren't listed, because nothing is to be said of them.
+	// Folded is how many running groups aren't listed, because there is nothing to report about them.
 	Folded int
-	// NotCalled: it lists groups that this replica isn't called for, or was asked for them.
+	// NotCalled reports whether the overview lists, or was asked for, groups that this replica isn't called for.
 	NotCalled bool
 }
 
-// filter is what is asked of the overview.
+// filter selects groups of the overview.
 type filter struct {
-	// Text is in the name or namespace, ignoring case.
+	// Text is contained in the name or namespace, ignoring case.
 	Text      string
 	Namespace string
 	// State is a state's Key; empty for all.
@@ -58,7 +58,7 @@ func parseFilter(query url.Values) filter {
 	return filter{Text: strings.TrimSpace(query.Get("q")), Namespace: query.Get("namespace"), State: query.Get("state"), page: page}
 }
 
-// link is the address of the overview with that filter.
+// link returns the address of the overview with that filter.
 func (f filter) link(page int) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"q": f.Text, "namespace": f.Namespace, "state": f.State} {
@@ -81,7 +81,7 @@ func (f filter) matches(r *plan.Report) bool {
 		(text == "" || strings.Contains(strings.ToLower(r.Namespace+"/"+r.Name), text))
 }
 
-// state is what a group's phase and conditions come to for people.
+// state sums up a group's phase and conditions for users.
 type state struct{ Key, Word, Meaning string }
 
 var (
@@ -92,7 +92,7 @@ var (
 	stateNotCalled = state{"other", "Not called", "this replica isn't called for it"}
 	stateRunning   = state{"running", "Running", "as the spec says"}
 
-	// states has them in the order in which groups are listed: those first that wait for an operator.
+	// states are in the order in which groups are listed: first those that wait for an operator.
 	states = []state{stateError, statePending, stateHeld, statePaused, stateNotCalled, stateRunning}
 )
 
@@ -116,7 +116,7 @@ func stateOf(r *plan.Report) state {
 	return stateRunning
 }
 
-// tile counts the groups of a state, and leads to them.
+// tile shows the number of groups in a state, and links to them.
 type tile struct {
 	state
 	Count    int
@@ -133,11 +133,11 @@ type row struct {
 	Ready, Desired                          int
 	Message                                 string
 	Reasons                                 []reason
-	// VMs says how many VMs there are, where more is not known.
+	// VMs says how many VMs the group has, if this replica knows nothing else about it.
 	VMs string
-	// Activity sums up what is running.
+	// Activity summarizes the running steps.
 	Activity string
-	// AsOf is when this replica was called for the group last, if it isn't any more.
+	// AsOf is when this replica was last called for the group, if it no longer is.
 	AsOf time.Time
 }
 
@@ -161,7 +161,7 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, http.StatusOK, "overview", frame{Title: title, Live: true, Section: "groups", Body: body})
 }
 
-// choose returns the groups that match, those first that wait for an operator, and how many match in each state.
+// choose returns the groups that match, first those that wait for an operator, and how many match in each state.
 func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[string]int) {
 	ofAll := f
 	ofAll.State = ""
@@ -183,7 +183,7 @@ func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[s
 	return shown, counts
 }
 
-// tiles lead to the groups of each state, and from the one that is shown back to all.
+// tiles returns a link to the groups of each state. The link of the state that is shown leads back to all groups.
 func (f filter) tiles(counts map[string]int) (all []tile) {
 	for _, s := range states {
 		selected := f.State == s.Key
@@ -211,7 +211,7 @@ func (p *Page) rowOf(g *plan.Report) row {
 	for i := range g.Faults {
 		name := g.Faults[i].Reason
 		if g.PhaseBefore != "" && g.Faults[i].Condition == v1alpha1.ConditionVCenterReachable {
-			continue // that is said above all groups
+			continue // the page says that above all groups
 		}
 		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
 			r.Reasons = append(r.Reasons, p.manual.reasonOf(name, g.Finalizing))
@@ -220,7 +220,7 @@ func (p *Page) rowOf(g *plan.Report) row {
 	return r
 }
 
-// activityOf sums up what is running.
+// activityOf summarizes the running steps.
 func activityOf(g *plan.Report) string {
 	var running, failed int
 	for i := range g.Pending {
@@ -243,7 +243,7 @@ func activityOf(g *plan.Report) string {
 	return strings.Join(parts, " · ")
 }
 
-// groupLink leads to the page of a group.
+// groupLink returns the path of a group's page.
 func groupLink(g *plan.Report) string {
 	return groupPath + url.PathEscape(g.Namespace) + "/" + url.PathEscape(g.Name)
 }
@@ -257,7 +257,7 @@ func readyOf(g *plan.Report) (n int) {
 	return n
 }
 
-// desiredOf is the number of members that are wanted, or, where this replica does not know that, that there are.
+// desiredOf returns the desired number of members, or, if this replica doesn't know it, the present number.
 func desiredOf(g *plan.Report) int {
 	if g.Phase == "" {
 		return len(g.Members)
@@ -265,9 +265,9 @@ func desiredOf(g *plan.Report) int {
 	return int(g.DesiredReplicas)
 }
 
-// health is vCenter's, as it is shown.
+// health is vCenter's health, as the page shows it.
 type health struct {
-	// Address is vCenter's, and ID its instanceUuid, as far as they are known.
+	// Address is vCenter's address, and ID its instanceUuid, as far as they are known.
 	Address, ID string
 	Known       bool
 	Since       time.Time
@@ -301,7 +301,7 @@ func recentOf(g *plan.Report, a *plan.ActionReport) recentAction {
 	return recentAction{*a, fmt.Sprintf("a-%s-%s-%s-%d", g.UID, a.Op, a.VM, a.Time.UnixMilli()), g.Namespace + "/" + g.Name, groupLink(g), a.Result != plan.ResultOK}
 }
 
-// newest are the actions of all groups that ended last, the newest first. Those of a group are in that order.
+// newest returns the actions of all groups that ended last, the newest first. The reports already have that order.
 func newest(groups []plan.Report) []recentAction {
 	var all []recentAction
 	for i := range groups {
@@ -319,7 +319,7 @@ func newest(groups []plan.Report) []recentAction {
 	return all
 }
 
-// pages leads through a long table.
+// pages are the links between the pages of a long table.
 type pages struct {
 	From, To, Of   int // rows, counted from 1
 	Page, Last     int

@@ -1,8 +1,8 @@
-// Package page serves people with a browser: what groups there are, what is running and why, what blocks and what to do. It
-// only reads, from memory; it needs no script, which merely brings changes to the page that is shown.
+// Package page serves the page for browsers: which groups there are, which steps run and why, what blocks a group and what to do. It only
+// reads, from memory. It works without scripts: the script only updates the page that is shown.
 //
-// Names come from people, in vCenter as in Kubernetes. html/template keeps them from becoming markup; send escapes whatever of
-// them cannot be printed; and the Content-Security-Policy lets the browser run and load nothing but this package's own files.
+// Users choose names, in vCenter as in Kubernetes. html/template keeps names from becoming markup; send escapes unprintable characters; and
+// the Content-Security-Policy lets the browser run and load only this package's own files.
 package page
 
 import (
@@ -25,29 +25,29 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Source is what the page shows. It answers from memory, at any time.
+// Source provides what the page shows. It answers from memory, at any time.
 type Source interface {
-	// Groups lists what is known of all groups, by namespace and name, and reports whether the list is complete.
+	// Groups lists what is known about all groups, by namespace and name, and reports whether the list is complete.
 	Groups() (all []plan.Report, known bool)
-	// Slots tells how many vCenter tasks of this replica of the server run.
+	// Slots returns how many vCenter tasks of this replica of the server run, and how many can.
 	Slots() plan.Slots
-	// Health says how vCenter is seen.
+	// Health says whether vCenter's state is known.
 	Health() plan.Health
-	// Calls says when Metacontroller called last.
+	// Calls says when Metacontroller last called.
 	Calls() plan.Calls
 }
 
 // Config has the parts of the page.
 type Config struct {
 	Source Source
-	// Next forecasts at most so many steps for a group. It can be nil.
+	// Next forecasts at most that many steps for a group. It can be nil.
 	Next func(group types.UID, most int) plan.Outlook
-	// VCenter is the address of the vCenter that the server uses; empty if it is not to be shown.
+	// VCenter is the address of the server's vCenter; empty to hide it.
 	VCenter string
 	// Version is the server's, and Pod the name of its host: of its pod, in Kubernetes.
 	Version, Pod string
-	// Names are the DNS names of the server's certificate, such as "vmgroup.vmgroup-system.svc": the sign-in form takes the name of the install
-	// from them. It can be nil.
+	// Names returns the DNS names of the server's certificate, such as "vmgroup.vmgroup-system.svc", from which the sign-in form takes the name
+	// of the install. It can be nil.
 	Names func() []string
 	// SignedIn reports whether a request comes from a browser that can sign out. It can be nil.
 	SignedIn func(*http.Request) bool
@@ -59,12 +59,13 @@ type Page struct {
 	manual  *manual
 	handler http.Handler
 	facts   facts
-	// One forecast is made at a time, and serves all who look at its group within freshFor: that of a group of 1,000 takes 0.1 s.
+	// One forecast is made at a time, and is shown to all users who open its group within freshFor, because the forecast of a group of 1,000
+	// takes 0.1 s.
 	forecasting sync.Mutex
 	forecasts   map[types.UID]forecast
 }
 
-// forecast is what is to be done for a group, as of a time.
+// forecast is the next steps of a group, as of a time.
 type forecast struct {
 	plan.Outlook
 	at time.Time
@@ -75,7 +76,7 @@ const (
 	Root   = "/ui/"
 	Assets = Root + "assets/"
 	SignIn = Root + "sign-in"
-	// SignOut is posted to.
+	// SignOut is the target of a POST.
 	SignOut = Root + "sign-out"
 
 	groupPath = Root + "groups/"
@@ -126,10 +127,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.Ser
 // Covers reports whether a path is one of the page's.
 func Covers(path string) bool { return path == "/" || strings.HasPrefix(path, Root) }
 
-// IsAsset reports whether a path is a file that the sign-in form needs: style, script or icon. They tell nothing of any group.
+// IsAsset reports whether a path is a file that the sign-in form needs: style, script or icon. These files contain nothing about groups.
 func IsAsset(path string) bool { return strings.HasPrefix(path, Assets) }
 
-// AskToken writes the form in which a person gives a token, with status 401. denied tells that the one given was refused.
+// AskToken writes the form in which a user enters a token, with status 401. denied reports that the entered token was refused.
 func (p *Page) AskToken(w http.ResponseWriter, r *http.Request, denied bool) {
 	to := r.URL.RequestURI()
 	if r.URL.Path == SignIn {
@@ -142,10 +143,10 @@ func (p *Page) AskToken(w http.ResponseWriter, r *http.Request, denied bool) {
 type signIn struct {
 	To                string
 	Denied            bool
-	Namespace, Secret string // of the token
+	Namespace, Secret string // the Secret with the token
 }
 
-// install returns the names of the server's Service and namespace: at <service>.<namespace>.svc, Metacontroller calls.
+// install returns the names of the server's Service and namespace, from the address <service>.<namespace>.svc that Metacontroller calls.
 func (p *Page) install() (service, namespace string) {
 	if p.cfg.Names != nil {
 		for _, name := range p.cfg.Names() {
@@ -157,19 +158,19 @@ func (p *Page) install() (service, namespace string) {
 	return "vmgroup", "vmgroup-system"
 }
 
-// frame is what all pages have in common.
+// frame has what all pages have in common.
 type frame struct {
 	Title   string
 	Version string
-	// Live tells that the script is to keep the page up to date.
+	// Live makes the script keep the page up to date.
 	Live     bool
 	SignedIn bool
-	// Section is what is shown: "groups" or "docs".
+	// Section is the part of the site: "groups" or "docs".
 	Section string
 	Body    any
 }
 
-// policy lets the browser load and run nothing but this package's own files, send forms nowhere else, and turn no text into markup.
+// policy makes the browser load and run only this package's own files, send forms only to this server, and turn no text into markup.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -182,14 +183,14 @@ func protect(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// send writes a page, or 304 if the browser shows exactly that. Nothing is kept in a cache, so a page is gone after its browser was
+// send writes a page, or 304 if the browser shows exactly this page. Browsers cache no page, so a page can't be shown again after the user
 // signed out.
 func (p *Page) send(w http.ResponseWriter, r *http.Request, code int, layout string, f frame) {
 	if wantsJSON(r) && code != http.StatusUnauthorized {
 		p.sendStatus(w, code, f.Body)
 		return
 	}
-	if code != http.StatusUnauthorized { // who is unknown need not know the version
+	if code != http.StatusUnauthorized { // callers who haven't signed in don't see the version
 		f.Version, f.SignedIn = p.cfg.Version, p.cfg.SignedIn(r)
 	}
 	var text bytes.Buffer
@@ -209,7 +210,7 @@ func (p *Page) send(w http.ResponseWriter, r *http.Request, code int, layout str
 	_, _ = w.Write([]byte(body))
 }
 
-// unchanged sets the ETag of a body, and answers with 304 if the browser has it.
+// unchanged sets the ETag of a body, and answers with 304 if the browser has that body.
 func unchanged(w http.ResponseWriter, r *http.Request, body string) bool {
 	sum := sha256.Sum256([]byte(body))
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
@@ -221,8 +222,8 @@ func unchanged(w http.ResponseWriter, r *http.Request, body string) bool {
 	return true
 }
 
-// printable escapes what cannot be printed in every line of a page. The templates have nothing of that kind, so it is from a
-// name, where it could turn the direction of the text around it.
+// printable escapes the unprintable characters in every line of a page. The templates contain none, so such a character comes from a name,
+// where it could reverse the direction of the text around it.
 func printable(page string) string {
 	lines := strings.Split(page, "\n")
 	for i := range lines {
@@ -258,8 +259,8 @@ func readAssets() map[string]file {
 	return all
 }
 
-// asset serves a file of the page; they have no secrets, and change only with the server. Anybody can ask, so an answer costs nothing, and a
-// file that is not there tells nothing.
+// asset serves a file of the page. The files contain no secrets, and change only with the server. Unauthenticated callers can request them,
+// so an answer must be cheap, and a missing file must reveal nothing.
 func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	f, known := assets[r.PathValue("file")]
@@ -283,14 +284,14 @@ func serve(w http.ResponseWriter, r *http.Request, f file) {
 	}
 }
 
-// facts are what is known of all groups, for all who look within a second.
+// facts has what is known about all groups, shared by all requests within a second.
 type facts struct {
 	mu    sync.Mutex
 	until time.Time
 	seen
 }
 
-// seen is never changed.
+// seen is immutable.
 type seen struct {
 	groups []plan.Report
 	known  bool
@@ -300,7 +301,7 @@ type seen struct {
 	recent []recentAction
 }
 
-// freshFor is how long facts serve: however many people look, the groups are listed at most that often.
+// freshFor is how long facts are reused: the server lists the groups at most once in that time, however many users look.
 const freshFor = time.Second
 
 func (p *Page) look() seen {
@@ -316,7 +317,7 @@ func (p *Page) look() seen {
 	return f.seen
 }
 
-// next tells what is to be done for a group.
+// next returns the forecast of a group.
 func (p *Page) next(group types.UID) plan.Outlook {
 	p.forecasting.Lock()
 	defer p.forecasting.Unlock()

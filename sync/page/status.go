@@ -14,35 +14,35 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Status is what a page shows, for a terminal and for programs: each page answers with it where a request accepts only JSON. It is made
-// of what the templates are given, so that the two can't differ.
+// Status is the content of a page, for a terminal and for programs: each page answers with it if a request accepts only JSON. It is made
+// from the templates' data, so that the two can't differ.
 type Status struct {
 	Version string `json:"version"`
-	// VCenter is how the server sees its vCenter.
+	// VCenter says whether the server knows its vCenter's state.
 	VCenter VCenterStatus `json:"vCenter"`
 	// Slots tells how many vCenter tasks run, of how many. Only an overview has it.
 	Slots *plan.Slots `json:"slots,omitempty"`
 	// Incomplete reports that groups may be missing: vCenter's inventory is unknown.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Called reports whether Metacontroller calls this replica of the server for one of the groups, and LastCall when it called last for any,
-	// since the server started.
+	// Called reports whether Metacontroller calls this replica of the server for one of the groups, and LastCall when it last called for any
+	// group, since the server started.
 	Called   bool      `json:"called"`
 	LastCall time.Time `json:"lastCall,omitzero"`
-	// Silent reports that no hook call comes, though there are groups: they are as last known.
+	// Silent reports that no hook call comes although there are groups: the groups are as last known.
 	Silent  bool      `json:"silent,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	// Groups are those that match, the worst first; in the status of a group, that one, with its Detail.
+	// Groups are the groups that match, first those that wait for an operator; in the status of a group, that group with its Detail.
 	Groups []GroupStatus `json:"groups"`
 	// Recent are the latest actions that ended, the newest first.
 	Recent []RecentAction `json:"recent,omitempty"`
 }
 
-// VCenterStatus is how the server sees its vCenter.
+// VCenterStatus says whether the server knows its vCenter's state.
 type VCenterStatus struct {
 	Address string    `json:"address,omitempty"`
 	ID      string    `json:"id,omitempty"`
 	Known   bool      `json:"known"`
-	Since   time.Time `json:"since,omitzero"` // since when it is not known
+	Since   time.Time `json:"since,omitzero"` // since when the state is not known
 	Message string    `json:"message,omitempty"`
 	Why     []Why     `json:"why,omitempty"`
 }
@@ -58,14 +58,14 @@ type GroupStatus struct {
 	Namespace string       `json:"namespace"`
 	Name      string       `json:"name"`
 	State     string       `json:"state"`   // a word, such as Error
-	Meaning   string       `json:"meaning"` // of the state
+	Meaning   string       `json:"meaning"` // the state's meaning in a sentence
 	Since     time.Time    `json:"since,omitzero"`
 	Deleting  bool         `json:"deleting,omitempty"`
 	Ready     int          `json:"ready"`
 	Desired   int          `json:"desired"`
 	Message   string       `json:"message"`
 	Activity  string       `json:"activity,omitempty"`
-	AsOf      time.Time    `json:"asOf,omitzero"` // when this replica was called for it last, if it isn't any more
+	AsOf      time.Time    `json:"asOf,omitzero"` // when this replica was last called for the group, if it no longer is
 	Why       []Why        `json:"why,omitempty"`
 	Detail    *GroupDetail `json:"detail,omitempty"`
 }
@@ -79,7 +79,7 @@ type GroupDetail struct {
 	More    bool           `json:"more,omitempty"`   // more steps follow
 	NoNext  string         `json:"noNext,omitempty"` // why there is no next step
 	Members []MemberStatus `json:"members,omitempty"`
-	// Of is how many members there are: Members has the first ones.
+	// Of is the number of members; Members has the first of them.
 	Of      int                      `json:"of"`
 	Standby []v1alpha1.StandbyMember `json:"standby,omitempty"`
 	Kept    []v1alpha1.Quarantined   `json:"quarantined,omitempty"`
@@ -93,7 +93,7 @@ type BlockStatus struct {
 	Message   string `json:"message"`
 }
 
-// RunningStep is a step that runs, or that failed and is tried again.
+// RunningStep is a step that runs, or that failed and will be tried again.
 type RunningStep struct {
 	plan.PendingReport
 	Todo string `json:"todo,omitempty"`
@@ -108,7 +108,7 @@ type NextStep struct {
 	Reason       string  `json:"reason"`
 }
 
-// MemberStatus is a member, or one that is to be made.
+// MemberStatus is a member, or one to be created.
 type MemberStatus struct {
 	Name    string   `json:"name"`
 	MoRef   string   `json:"moRef,omitempty"`
@@ -119,7 +119,7 @@ type MemberStatus struct {
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message,omitempty"`
 	Verdict string   `json:"verdict,omitempty"`
-	// AsOf is when power, ips and host were so, of a member that vCenter doesn't show.
+	// AsOf is when power, ips and host were last known, for a member that vCenter doesn't show.
 	AsOf time.Time `json:"asOf,omitzero"`
 }
 
@@ -129,7 +129,7 @@ type RecentAction struct {
 	Group string `json:"group"`
 }
 
-// wantsJSON reports whether a request is a program's.
+// wantsJSON reports whether a request accepts only JSON.
 func wantsJSON(r *http.Request) bool { return r.Header.Get("Accept") == "application/json" }
 
 // sendStatus writes the body of a page as JSON.
@@ -232,7 +232,7 @@ func recentStatus(actions []recentAction) (all []RecentAction) {
 	return all
 }
 
-// text is what to do, without markup.
+// text returns what to do, without markup.
 func (r *reason) text() string { return withoutMarkup(r.Todo) }
 
 var (

@@ -7,69 +7,68 @@ import (
 	"time"
 )
 
-// Op is one kind of step. Each is a single vCenter task (or a single read, for ConfirmGone), so that the next plan
-// continues after a crash between two steps, or within one.
+// Op is a kind of step. A step is a single vCenter task (or a single read, for ConfirmGone), so that the next plan can continue after a
+// crash during a step or between two.
 type Op string
 
-// The steps, in the order of their rank: those that finish something come first, those that take something away last.
+// The steps, in the order of their rank: steps that finish something come first, steps that remove something last.
 const (
 	// CreateFolder makes the group's folder <root>/<namespace>/<group>. An existing one is success.
 	CreateFolder Op = "CreateFolder"
 	// CreateQuarantine makes the folder "quarantine" in the group's folder, Folder. An existing one is success.
 	CreateQuarantine Op = "CreateQuarantine"
-	// Prepare finishes a member after its clone, before it is powered on for the first time: tags, custom attributes, and
-	// the network configuration that needs the adapters' MAC addresses. Later it brings tags and attributes up to date.
-	// At its end it records in the stamp what it did, guarded by its changeVersion.
+	// Prepare finishes a member between its clone and its first power-on: tags, custom attributes, and the network configuration, which needs
+	// the adapters' MAC addresses. Later it updates tags and attributes. At its end it records in the stamp what it did, guarded by the VM's
+	// changeVersion.
 	Prepare Op = "Prepare"
-	// SetRules creates, changes or removes the group's DRS rules, so that they follow spec.placement and
-	// name the members that exist.
+	// SetRules creates, changes or removes the group's DRS rules, so that they match spec.placement and list the existing members.
 	SetRules Op = "SetRules"
-	// Reconfigure gives a member the cpu and memory of the spec, and their reservations, limits and shares, guarded by its
-	// changeVersion. Hot tells that it is on.
+	// Reconfigure gives a member the spec's cpu and memory, and their reservations, limits and shares, guarded by the VM's changeVersion.
+	// ResizeArgs.Hot says whether the VM is on.
 	Reconfigure Op = "Reconfigure"
-	// SetDisks adds the disks of the spec that a member lacks, lets others grow, and records that in the stamp, guarded by its
+	// SetDisks adds the disks of the spec that a member lacks, extends others, and records that in the stamp, guarded by the VM's
 	// changeVersion. The VM can be running.
 	SetDisks Op = "SetDisks"
-	// DeleteDisks detaches and deletes the persistent disks GiveUp of a member that is about to go, and takes them out of its stamp.
+	// DeleteDisks detaches and deletes persistent disks (DeleteDisksArgs) of a member that is about to be removed, and removes them from its
+	// stamp.
 	DeleteDisks Op = "DeleteDisks"
-	// PowerOn powers a member on (or resumes it). A standby member is promoted by it: the stamp says so first, guarded by its
-	// changeVersion, and from then on it is a member like any other.
+	// PowerOn powers a member on (or resumes it). It also promotes a standby member: it first removes that role from the stamp, guarded by the
+	// VM's changeVersion, and from then on the VM is a member like any other.
 	PowerOn Op = "PowerOn"
-	// Unmark takes the mark off a member that was chosen to be removed but stays after all. A VM in quarantine
-	// that has its name back becomes a member again by it.
+	// Unmark removes the mark of a member that was chosen for removal but is kept after all. It also makes a VM in quarantine, once renamed
+	// back, a member again.
 	Unmark Op = "Unmark"
-	// Adopt writes a member's stamp into a VM that has none, or that of a former incarnation of the group,
-	// guarded by its changeVersion.
+	// Adopt writes a member's stamp into a VM without a stamp, or with the stamp of a former group of the same name, guarded by the VM's
+	// changeVersion.
 	Adopt Op = "Adopt"
 	// Rename gives a VM of the group the name NewName.
 	Rename Op = "Rename"
 	// Move moves a VM of the group into Folder.
 	Move Op = "Move"
-	// Clone makes a member from the template, powered off, in the group's folder, its stamp in the clone spec.
+	// Clone makes a member from the template, powered off, in the group's folder. The clone spec contains the stamp, so no VM of the group is
+	// ever without one.
 	Clone Op = "Clone"
 	// Mark records in a member's stamp that it is chosen to be removed or power-cycled, why, and by which generation,
 	// guarded by its changeVersion.
 	Mark Op = "Mark"
-	// Reset restarts a member that stays unready: it records the time in the stamp, guarded by its changeVersion, and then
-	// resets the VM.
+	// Reset restarts a member that stays unready: it records the time in the stamp, guarded by the VM's changeVersion, and then resets the VM.
 	Reset Op = "Reset"
-	// ShutdownGuest records in a member's stamp when its guest is asked to shut down, guarded by its changeVersion, and then
-	// asks it.
+	// ShutdownGuest records in a member's stamp when its guest is asked to shut down, guarded by the VM's changeVersion, and then asks the
+	// guest.
 	ShutdownGuest Op = "ShutdownGuest"
-	// PowerOff powers a member off that is to be destroyed, or to be changed.
+	// PowerOff powers off a member that is to be destroyed or changed.
 	PowerOff Op = "PowerOff"
 	// Quarantine records in a member's stamp that it is no longer a member, and since when, guarded by its
 	// changeVersion.
 	Quarantine Op = "Quarantine"
-	// Release takes the stamp off a VM, which is unmanaged from then on, guarded by its changeVersion.
+	// Release removes the stamp from a VM, guarded by its changeVersion. The VM is unmanaged from then on.
 	Release Op = "Release"
-	// Destroy removes a member and its disks, after its stamp was read again.
+	// Destroy re-reads a member's stamp, and then removes the VM and its disks.
 	Destroy Op = "Destroy"
-	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
-	// running. A folder that contains unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter refuses to remove:
-	// FolderStays.
+	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows that the folder is empty and that no clone
+	// runs. It keeps a folder that contains unmanaged VMs (fault FolderHoldsStranger), or that vCenter refuses to remove (FolderStays).
 	RemoveFolder Op = "RemoveFolder"
-	// ConfirmGone reads vCenter again; success means that it has no VM of the group and no running clone of ours.
+	// ConfirmGone reads vCenter again. Success means that vCenter has no VM of the group and that no clone for the group runs.
 	ConfirmGone Op = "ConfirmGone"
 )
 
@@ -77,17 +76,17 @@ const (
 const folderGrace = 10 * time.Second
 
 // MayCreateFolder reports whether the last hook call, at called, permits creating the group's folder now. A replica of the server whose
-// lease has outlived the group must not recreate the folder that another one has removed: so the call is recent, and came after the
-// folder was last seen (zero if it never was).
+// lease outlives the group must not recreate the folder that another replica has removed. So the call must be recent, and must have come
+// after the folder was last seen (zero: it never was).
 func MayCreateFolder(now, called, seen time.Time) bool {
 	return now.Sub(called) <= folderGrace && called.After(seen)
 }
 
-// Action is one step that is wanted now. Equal observations give equal actions.
+// Action is one step that the plan wants now. Equal observations give equal actions.
 type Action struct {
 	Op Op
-	// VM is the name of the member ("web-0"), even if an admin renamed its VM; for a VM in quarantine, the name that it
-	// has there; FolderKey for the group's folder.
+	// VM is the name of the member ("web-0"), even if an admin renamed its VM; for a VM in quarantine, its name there; for the group's folder,
+	// FolderKey.
 	VM string
 	// Ordinal of the member.
 	Ordinal int32
@@ -102,12 +101,12 @@ type Action struct {
 	// Generation is left in the stamp by Clone, Adopt, Mark, Unmark, Prepare, SetDisks, a PowerOn that promotes, and the ShutdownGuest
 	// of a deletion: a replica of the server that knows only an older one then leaves the group alone.
 	Generation int64
-	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the member has the mark: if the mark was
-	// withdrawn meanwhile, the member stays.
+	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the stamp still has the mark: a member whose mark was withdrawn is
+	// kept.
 	Marked bool
-	// Again says that the step's change was made before, more than once, and did not stay. The log need not tell of it again.
+	// Again reports that the step's change was made before, more than once, and did not stay. The log needs no further line about it.
 	Again bool
-	// Args are what this kind of step needs beyond that; nil if nothing.
+	// Args are the further arguments of this kind of step; nil if it has none.
 	Args Args
 }
 
@@ -117,10 +116,10 @@ func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKe
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".
 func MemberName(group string, ordinal int32) string { return fmt.Sprintf("%s-%d", group, ordinal) }
 
-// QuarantineFolder is the name of the folder within the group's, for removed members.
+// QuarantineFolder is the name of the folder for removed members, in the group's folder.
 const QuarantineFolder = "quarantine"
 
-// QuarantineName is the name of a VM in quarantine: it leaves the ordinal's name free.
+// QuarantineName is the name of a VM in quarantine. It leaves the member's name free for the next VM of the ordinal.
 func QuarantineName(group string, ordinal int32, moRef string) string {
 	return MemberName(group, ordinal) + "-" + moRef
 }
@@ -134,11 +133,11 @@ func (op Op) TakesDown() bool {
 	return false
 }
 
-// ranks order the steps: those that finish something come first, those that take something away last.
+// ranks order the steps: steps that finish something come first, steps that remove something last.
 var ranks = []Op{CreateFolder, CreateQuarantine, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
 	PowerOff, DeleteDisks, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
 
-// TakesAway reports whether the step is one of those that take something away: nobody waits for what follows it.
+// TakesAway reports whether the step removes something, so that no later step depends on it.
 func (op Op) TakesAway() bool { return slices.Index(ranks, op) >= slices.Index(ranks, Mark) }
 
 // SortByRank orders actions by rank, then by ordinal.

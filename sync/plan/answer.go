@@ -9,57 +9,57 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Conclusion is what follows from asking a member whether its service answers; empty while nothing does.
+// Conclusion is the result of probing a member's service: empty until enough consecutive probes agreed.
 type Conclusion string
 
-// The conclusions. A member that was concluded to answer does so until the opposite is concluded.
+// The conclusions. A conclusion holds until the opposite one.
 const (
 	Answering Conclusion = "Answering"
 	Silent    Conclusion = "Silent"
 )
 
-// Answer is what one replica of the server concluded from asking a member.
+// Answer is what one replica of the server concluded from probing a member.
 type Answer struct {
-	// Address is the one that is asked.
+	// Address is the address that is probed.
 	Address netip.Addr
-	// Refused reports whether the server is not allowed to ask it.
+	// Refused reports whether --probe-networks doesn't allow the server to probe Address.
 	Refused   bool
 	Concluded Conclusion
-	// Failure is why tries fail, as of the one that reached the threshold: one of a few texts of the server, and the HTTP status. Nothing
-	// else of what a guest sends gets in here. It is empty while none fail.
+	// Failure is why the probe that reached the threshold failed: one of a few texts of the server, and the HTTP status. It contains nothing
+	// else that a guest sends. It is empty while probes succeed.
 	Failure string
-	// Down reports whether the member was seen down, and has not answered since, so what a status said of it before is outdated.
+	// Down reports whether the member was seen down and has not answered since, so the readiness in a stored status is outdated.
 	Down bool
 }
 
-// Answers are those of a group's members, by moRef.
+// Answers are what one replica of the server concluded about a group's members, by moRef.
 type Answers struct {
 	Of map[string]Answer
-	// Suppressed reports whether failures of this group are not believed, because all who answered before failed at once.
+	// Suppressed reports whether the server ignores failures of this group, because all members that answered before failed at once.
 	Suppressed bool
-	// Nobody reports whether the server is allowed to ask no member of any group.
-	Nobody bool
+	// NoneAllowed reports whether the server isn't allowed to probe any member of any group.
+	NoneAllowed bool
 }
 
-// Ask is whom to ask for a group, and how.
+// Ask says which members of a group to probe, and how.
 type Ask struct {
 	Readiness v1alpha1.Readiness
 	Members   []Asked
-	// Down are those, by moRef, that are not asked because they don't run, or report no address.
+	// Down are the moRefs of members that are not probed because they don't run or report no address.
 	Down []string
-	// Suppressed reports whether the status says that their failures are not believed.
+	// Suppressed reports whether the status says that the group's failures are ignored.
 	Suppressed bool
 }
 
-// Asked is a member that is asked. Ready reports whether its status says that it is ready.
+// Asked is a member to probe. Ready reports whether the stored status says that the member is ready.
 type Asked struct {
 	MoRef   string
 	Address netip.Addr
 	Ready   bool
 }
 
-// AskedAddress is the address by which a member is asked: the first that it reports, which is also the one in the group's EndpointSlices of its
-// family. It is the zero one if there is none.
+// AskedAddress returns the address at which a member is probed: the first that the guest reports. The group's EndpointSlice of that family has
+// the same one. It is the zero Addr if there is none.
 func AskedAddress(ips []string) netip.Addr {
 	for _, ip := range ips {
 		if a, ok := Usable(ip); ok {
@@ -69,8 +69,8 @@ func AskedAddress(ips []string) netip.Addr {
 	return netip.Addr{}
 }
 
-// Ask is whom to ask, now that vCenter's state is known: members that run and report an address, and none of a group that is finalized, or
-// whose spec is refused.
+// Ask returns the members to probe, once vCenter's state is known: those that run and report an address, and none of a group that is being
+// finalized or whose spec is refused.
 func (o *Observed) Ask() (a Ask) {
 	if a.Readiness = o.Group.Spec.Readiness; !a.Readiness.Probes() || o.Finalizing || len(o.Group.Validate()) > 0 {
 		return Ask{}

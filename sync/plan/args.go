@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// Args are what one kind of step needs beyond what every Action has:
+// Args are the arguments of one kind of step beyond the fields that every Action has:
 //
 //	step                                         args
 //	-------------------------------------------  ----------------
@@ -20,34 +20,34 @@ import "time"
 //	CreateFolder, Prepare, SetDisks, SetRules    *Details
 //	the others                                   none
 //
-// An Action without Args is one whose Args are the zero value of that type.
+// An Action without Args has the zero value of its kind's type.
 type Args interface{ args() }
 
-// ArgsOf returns the arguments of a step; the zero value if it has none of that type.
+// ArgsOf returns the arguments of a step; the zero value if they aren't of type T.
 func ArgsOf[T Args](a Args) T {
 	of, _ := a.(T)
 	return of
 }
 
-// CloneArgs are what a member is made from, and where. Folder and Template are moRefs; Fingerprint is the template's.
+// CloneArgs say what a member is cloned from, and where to. Folder and Template are moRefs; Fingerprint is the template's.
 type CloneArgs struct {
 	Folder, Template, Fingerprint string
 	Revision                      string
 	CPU                           int32
 	MemoryMB                      int64
-	// Standby: it makes a standby member.
+	// Standby reports whether the clone is a standby member.
 	Standby bool
 	Details *Details
 }
 
-// AdoptArgs are what an Adopt writes into the stamp. Entry is the entry of spec.adopt that it carries out.
+// AdoptArgs are what an Adopt writes into the stamp. Entry is the entry of spec.adopt that names the VM.
 type AdoptArgs struct {
 	Entry, Revision, Fingerprint string
 	Details                      *Details
 }
 
-// ResizeArgs are the size that a Reconfigure gives. Hot: its VM is on. Like is the Clone that would have the reservations, limits and shares
-// that it gives; nil: the VM has them.
+// ResizeArgs are the size that a Reconfigure gives a VM. Hot reports whether the VM is on. Like is a Clone with the wanted reservations,
+// limits and shares; nil if the VM already has them.
 type ResizeArgs struct {
 	CPU      int32
 	MemoryMB int64
@@ -61,8 +61,8 @@ type MoveArgs struct{ Folder string }
 // RenameArgs are the name that a VM gets.
 type RenameArgs struct{ Name string }
 
-// MarkArgs are what a Mark leaves in the stamp. Successor is the Clone that follows if the mark is for a member that is replaced: if what
-// it needs is not there, nothing is written, and the fault is Untried. Otherwise nil.
+// MarkArgs are what a Mark writes into the stamp. Successor is the Clone that follows if the mark is for a replacement, otherwise nil: if
+// vCenter lacks something that this Clone needs, the Mark writes nothing, and its fault is Untried.
 type MarkArgs struct {
 	Why       Why
 	Successor *Action
@@ -71,22 +71,23 @@ type MarkArgs struct {
 // PowerOnArgs say whether a PowerOn promotes a standby member.
 type PowerOnArgs struct{ Promotes bool }
 
-// PowerOffArgs say of which kind a PowerOff is. Unheeded: it is for a guest that was asked to shut down, and did not in time; a replica that
-// has not asked it asks it now. Deleted: it is for a member of a group that is deleted, which is not read afterwards, for its Destroy reads it.
+// PowerOffArgs describe a PowerOff. Unheeded: the guest was asked to shut down, and didn't in time; a replica that has not asked the guest
+// itself asks it first. Deleted: the member's group is being deleted, so the step doesn't read the VM afterwards, because the Destroy reads it.
 type PowerOffArgs struct{ Unheeded, Deleted bool }
 
 // DeleteDisksArgs are the ids of the disks that DeleteDisks deletes.
 type DeleteDisksArgs struct{ IDs []string }
 
 // DestroyArgs guard a Destroy. NeverOn allows it only if the VM was never powered on. Keeps are the ids of the persistent disks that
-// outlive the VM: if another replica has deleted one, the VM, whose stamp tells, stays until the status has left it out.
+// outlive the VM: if the stamp says that another replica has deleted one of them, the VM is kept until the status no longer lists that
+// disk.
 type DestroyArgs struct {
 	NeverOn bool
 	Keeps   []string
 }
 
-// ConfirmArgs say since when this process has known that a group is deleted, or no longer selected. The clones that its end waits for are
-// listed again for each such time.
+// ConfirmArgs say since when this process has known that a group is deleted, or no longer selected. For each such time, the step lists
+// again the clones that the group's end waits for.
 type ConfirmArgs struct{ Since time.Time }
 
 func (CloneArgs) args()       {}
@@ -102,7 +103,7 @@ func (DestroyArgs) args()     {}
 func (ConfirmArgs) args()     {}
 func (*Details) args()        {}
 
-// Details are those of a Clone, Adopt, Prepare, SetDisks, SetRules or CreateFolder; nil for the others.
+// Details returns the Details of a Clone, Adopt, Prepare, SetDisks, SetRules or CreateFolder; nil for other steps.
 func (a Action) Details() *Details {
 	switch of := a.Args.(type) {
 	case CloneArgs:

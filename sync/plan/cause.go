@@ -7,11 +7,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Depends says which objects and sizes of a step vCenter's refusal depends on. For steps of one kind for which these are equal, the same
-// refusal has one cause, whichever group they are for. Zero: nothing is known to be shared with other groups.
+// Depends says which objects and sizes of a step vCenter's refusal depends on. If two steps of one kind are equal in these, the same
+// refusal has the same cause, even for different groups. Zero: the refusal isn't known to concern other groups.
 type Depends uint16
 
-// What a refusal can depend on, beside the datacenter. A name that the spec leaves out stands for that of the server's settings.
+// What a refusal can depend on, beside the datacenter. If the spec leaves a name out, the server's settings have it.
 const (
 	// OnVCenter is the whole vCenter.
 	OnVCenter Depends = 1 << iota
@@ -25,7 +25,7 @@ const (
 	OnTemplate
 	// OnNetworks are the networks of the adapters.
 	OnNetworks
-	// OnSize is how much of everything the member has.
+	// OnSize is the member's size: its CPUs, memory and disks.
 	OnSize
 	// OnGuest is the guest customization specification.
 	OnGuest
@@ -33,12 +33,12 @@ const (
 	OnTags
 	// OnHostGroup is the DRS host group.
 	OnHostGroup
-	// OfClones: this holds for clones. An existing VM is where it is, whatever the spec says.
+	// OfClones says that the refusal concerns clones only: an existing VM doesn't move when the spec's placement changes.
 	OfClones
 )
 
-// Cause names what a fault of an action for a group depends on. Equal texts for the same kind of action and the same reason are one cause; it is
-// empty if the fault says nothing of other groups.
+// Cause describes what the fault of a group's action depends on. Equal texts, for the same kind of action and the same reason, mean the same
+// cause. It is empty if the fault doesn't concern other groups.
 func (f *Fault) Cause(g *v1alpha1.VmGroup, a *Action) string {
 	if f.Depends == 0 || f.Depends&OfClones != 0 && a.Op != Clone {
 		return ""
@@ -52,7 +52,7 @@ func (f *Fault) Cause(g *v1alpha1.VmGroup, a *Action) string {
 	}
 	add(OnPool, at.Pool, ZoneOf(spec, a.Ordinal))
 	add(OnStorage, at.Datastore, at.StoragePolicy)
-	if at.Datastore == "" { // it may be the template's
+	if at.Datastore == "" { // then clones may use the template's
 		add(OnStorage, spec.Template)
 	}
 	add(OnFolder, at.Folder, g.Namespace)

@@ -28,16 +28,16 @@ type ObservedChild struct {
 // Child is a desired child object.
 type Child struct {
 	Key ChildKey
-	// LastApplied, if not empty, is the child's whole JSON: the child stays exactly as last applied.
+	// LastApplied, if not empty, is the child's whole JSON, as last applied: the child doesn't change.
 	LastApplied         string
 	Labels, Annotations map[string]string
-	// Fields are what the object has beside apiVersion, kind and metadata, ready to be encoded as a JSON object:
-	// ConfigMapFields, ServiceFields or EndpointSliceFields; nil if nothing. No field must be encoded as null, [] or
-	// {}: the API server does not store those as sent, so Metacontroller would write the child at every sync.
+	// Fields are the object's fields beside apiVersion, kind and metadata: ConfigMapFields, ServiceFields or EndpointSliceFields, or nil. No
+	// field must be encoded as null, [] or {}: the API server doesn't store these as sent, so Metacontroller would write the child at every
+	// sync.
 	Fields any
 }
 
-// String is the child's kind and name, for people.
+// String returns the child's kind and name, for messages.
 func (k ChildKey) String() string {
 	kind, _, _ := strings.Cut(k.Kind, ".")
 	return kind + " " + k.Name
@@ -48,7 +48,7 @@ type ConfigMapFields struct {
 	Data map[string]string `json:"data"`
 }
 
-// DrainTime is for how long a member's endpoints are terminating before it is taken down; zero if it is not drained.
+// DrainTime returns how long a member's endpoints are terminating before the member is taken down; zero if members aren't drained.
 func (o *Observed) DrainTime() time.Duration {
 	if o.Group.Spec.Service == nil {
 		return 0
@@ -56,18 +56,18 @@ func (o *Observed) DrainTime() time.Duration {
 	return Seconds(&o.Group.Spec.Service.DrainSeconds, 0)
 }
 
-// EndpointSeen is what an observed EndpointSlice says of an endpoint.
+// EndpointSeen is what an observed EndpointSlice says about an endpoint.
 type EndpointSeen struct {
 	Terminating bool
-	// Since is when it was first seen as terminating; zero if that is not recorded yet.
+	// Since is when the endpoint was first seen as terminating; zero if that is not recorded yet.
 	Since time.Time
 }
 
-// EndpointsSeen reads what an EndpointSlice shows, from its endpoints and its annotation AnnotationTerminatingSince.
+// EndpointsSeen reads the state of an EndpointSlice's endpoints from the endpoints and the annotation AnnotationTerminatingSince.
 func EndpointsSeen(endpoints []Endpoint, annotation string) map[string]EndpointSeen {
 	var record map[string]string
 	if json.Unmarshal([]byte(annotation), &record) != nil {
-		record = nil // somebody edited it: the time starts again
+		record = nil // the annotation was edited: the time starts again
 	}
 	all := make(map[string]EndpointSeen, len(endpoints))
 	for i := range endpoints {
@@ -94,7 +94,7 @@ type ServiceFields struct {
 type ServiceSpec struct {
 	Type      string `json:"type"`
 	ClusterIP string `json:"clusterIP,omitempty"`
-	// IPFamilyPolicy is unset for a headless Service: without a selector it gets both families, on any cluster.
+	// IPFamilyPolicy is unset for a headless Service: a headless Service without a selector gets both families on any cluster.
 	IPFamilyPolicy string        `json:"ipFamilyPolicy,omitempty"`
 	Ports          []ServicePort `json:"ports,omitempty"`
 }

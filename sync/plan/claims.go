@@ -13,7 +13,7 @@ type Claim struct {
 	addresses                 v1alpha1.Range
 }
 
-// ClaimsOf returns the ranges of a group's networks. Invalid ones are none.
+// ClaimsOf returns the valid ranges of a group's networks.
 func ClaimsOf(g *v1alpha1.VmGroup) (all []Claim) {
 	for i := range g.Spec.Networks {
 		n := &g.Spec.Networks[i]
@@ -33,21 +33,22 @@ func ClaimsOf(g *v1alpha1.VmGroup) (all []Claim) {
 	return all
 }
 
-// SharedClaim says which range of a group has addresses that another group has, too, described by whose; empty if there is none.
+// SharedClaim says which range of a group overlaps a range of another group, which whose describes; empty if none does.
 func SharedClaim(mine, theirs []Claim, whose string) string {
 	for i := range mine {
 		a := &mine[i]
 		for j := range theirs {
 			if b := &theirs[j]; a.sameNetwork(b) && a.addresses.Overlaps(b.addresses) {
-				return Printable(fmt.Sprintf("%s in the network %s: %s has addresses of this range, too", a.text, a.network, whose))
+				return Printable(fmt.Sprintf("%s in the network %s: %s also has addresses of this range", a.text, a.network, whose))
 			}
 		}
 	}
 	return ""
 }
 
-// sameNetwork reports whether two claims are of one network, as far as their specs tell: they name it by its name, its inventory path, or the
-// end of that. A name with which no other ends is taken for another network, which may be isolated from it.
+// sameNetwork reports whether two claims are about one network, as far as the specs tell: each names the network by its name, its inventory
+// path, or the end of the path. If neither text is the end of the other, the networks count as different, because they may be isolated from
+// each other.
 func (c *Claim) sameNetwork(o *Claim) bool {
 	a, b := c.network, o.network
 	if a == b && strings.HasPrefix(a, "/") {

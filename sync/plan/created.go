@@ -6,7 +6,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// An API server makes a name of metadata.generateName: at most so much of it, and five random characters
+// An API server makes a name from at most maxGenerateName characters of metadata.generateName and five random ones
 // (https://github.com/kubernetes/apiserver/blob/v0.36.3/pkg/storage/names/generate.go).
 const (
 	maxGenerateName = 58

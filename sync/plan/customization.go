@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Customization is the progress of a guest's customization (spec.customizationSpec); zero if it is done, there was none,
-// or vCenter does not say.
+// Customization is the progress of a guest's customization (spec.customizationSpec); zero if the customization is done, if there is none,
+// or if vCenter doesn't say.
 type Customization struct {
 	State CustomizationState
 	// Error is why it failed, in the guest's words, and Ended when.

@@ -21,30 +21,30 @@ type Details struct {
 	Zone string
 	// Addresses are the member's static addresses, for each of spec.networks.
 	Addresses []StaticAddresses
-	// Home, AddressText and Prepared are what the member's stamp records: see the fields of VM.
+	// Home, AddressText and Prepared are recorded in the member's stamp: see the fields of VM.
 	Home, AddressText, Prepared string
-	// KnownDisks are the persistent disks of its ordinal that were attached before.
+	// KnownDisks are the persistent disks of the ordinal that were attached before.
 	KnownDisks []v1alpha1.PersistentDisk
-	// DisksOf is the UID of the former group whose disks the ordinal gets if it never had its own; empty for none.
+	// DisksOf is the UID of the former group whose disks the ordinal gets if it never had disks of its own; empty for none.
 	DisksOf string
 }
 
-// StaticAddresses are those of one network adapter; empty where it has none.
+// StaticAddresses are the static addresses of one network adapter. Each list can be empty.
 type StaticAddresses struct{ IPv4, IPv6 []string }
 
-// Sensitive is a text that nobody must see: no log line, error, Event, status or forecast. It prints as "[redacted]".
+// Sensitive is a text that must not appear in any log line, error, Event, status or forecast. It prints as "[redacted]".
 type Sensitive string
 
 const redacted = "[redacted]"
 
-// MarshalText, and Format in userdata.go, keep the text out of whatever it is printed in.
+// MarshalText and Format (userdata.go) print a constant instead of the text.
 func (Sensitive) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Reveal returns the text itself.
 func (s Sensitive) Reveal() string { return string(s) }
 
-// Home says where a group's folder is: the datacenter, and the folder that contains <namespace>/<group>. An empty field means
-// that of the server's settings.
+// Home says where a group's folder is: the datacenter, and the folder that contains <namespace>/<group>. An empty field stands for the
+// server's settings.
 type Home struct{ Datacenter, Folder string }
 
 // HomeOf returns where a group with that spec has its folder.
@@ -52,7 +52,7 @@ func HomeOf(spec *v1alpha1.VmGroupSpec) Home {
 	return Home{Datacenter: spec.Placement.Datacenter, Folder: spec.Placement.Folder}
 }
 
-// String returns the home as a stamp records it; empty for that of the server's settings.
+// String returns the home as a stamp records it; empty if it is the home of the server's settings.
 func (h Home) String() string {
 	if h == (Home{}) {
 		return ""
@@ -60,37 +60,38 @@ func (h Home) String() string {
 	return h.Datacenter + ":" + h.Folder
 }
 
-// Preparation is what Prepare put on a VM, or may have put on it, as the stamp records it, so that it can be removed when it is no
-// longer wanted.
+// Preparation is what Prepare gave a VM, or may have given it, as the stamp records it, so that Prepare can later remove what the spec no
+// longer wants.
 type Preparation struct {
 	// Tags are "category/name"; a '/' within either is written %2f, and '%' %25.
 	Tags []string `json:"tags,omitempty"`
 	// Attributes are the names of custom attributes.
 	Attributes []string `json:"attributes,omitempty"`
-	// Networks reports whether the network configuration went to the guest by its MAC addresses.
+	// Networks reports whether the guest got a network configuration that identifies adapters by their MAC addresses.
 	Networks bool `json:"networks,omitempty"`
-	// Disks reports whether the guest got to know the disks that spec.disks gave it.
+	// Disks reports whether the guest's metadata lists the disks of spec.disks.
 	Disks bool `json:"disks,omitempty"`
-	// Version is the oldest hardware version that the VM was to have.
+	// Version is the minimum hardware version that the spec asked for.
 	Version int32 `json:"version,omitempty"`
-	// TPM reports whether the member was to have a virtual TPM.
+	// TPM reports whether the spec asked for a virtual TPM.
 	TPM bool `json:"tpm,omitempty"`
-	// PCIDevices are the PCI devices of the host that the member was to have (spec.hardware.pciDevices).
+	// PCIDevices are the PCI devices that the spec asked for (spec.hardware.pciDevices).
 	PCIDevices []string `json:"pciDevices,omitempty"`
-	// BootFirst is what the firmware tries first (spec.hardware.bootFirst).
+	// BootFirst is the device that the firmware tries first (spec.hardware.bootFirst).
 	BootFirst v1alpha1.BootDevice `json:"bootFirst,omitempty"`
-	// Encrypt are the ids of the storage policies by which a clone is to be encrypted: of its files and its template's disks, under "", and of
-	// disks of the spec, by name. Only the clone finds out which policies encrypt, so no spec's preparation has them.
+	// Encrypt are the ids of the storage policies that encrypt a clone: under "", the policy of its files and its template's disks; under a
+	// disk's name, the policy of that disk of the spec. Only the Clone step finds out which policies encrypt, so PreparationOf never sets
+	// them.
 	Encrypt map[string]string `json:"encrypt,omitempty"`
-	// Digest distinguishes values; empty for a preparation that was only begun.
+	// Digest is a hash of the wanted values; empty for a preparation that was begun and not finished.
 	Digest string `json:"digest"`
 }
 
-// Unprepared is the prefix of the stamp's text for a clone that must be prepared before its first power-on. What to prepare it
-// with follows.
+// Unprepared is the prefix of VM.Prepared for a clone that must be prepared before its first power-on. The rest of the text says what to
+// prepare.
 const Unprepared = "-"
 
-// PreparationIn parses the text of PreparationOf or PreparationBegun. An invalid text is the zero Preparation.
+// PreparationIn parses the text of PreparationOf or PreparationBegun. It returns the zero Preparation for an invalid text.
 func PreparationIn(text string) (p Preparation) {
 	if json.Unmarshal([]byte(strings.TrimPrefix(text, Unprepared)), &p) != nil {
 		return Preparation{}
@@ -98,9 +99,9 @@ func PreparationIn(text string) (p Preparation) {
 	return p
 }
 
-// PreparationBegun is what the stamp of a member, which said former, says while its tags and attributes are changed: all that
-// it may have by then, so that they are known to be the group's even if they are no longer wanted before that is done. It
-// equals no spec's preparation, so a replica that sees it prepares the member again.
+// PreparationBegun returns the stamp's record while Prepare changes a member's tags and attributes from former to wanted: all that the
+// member may have until Prepare is done. So the server knows which tags and attributes it gave, even if the spec changes before that. The
+// record equals no spec's preparation, so a replica that sees it prepares the member again.
 func PreparationBegun(former, wanted string) string {
 	have, want := PreparationIn(former), PreparationIn(wanted)
 	begun := have
@@ -111,8 +112,8 @@ func PreparationBegun(former, wanted string) string {
 	return begun.text()
 }
 
-// PreparationDue is what the stamp of a clone says that is to be prepared as that text says (PreparationOf), and encrypted by those policies; ""
-// if neither.
+// PreparationDue returns the stamp's record for a clone whose preparation (the text of PreparationOf) and encryption (the ids of storage
+// policies) are pending; "" if the clone needs neither.
 func PreparationDue(prepared string, encrypt map[string]string) string {
 	if len(encrypt) > 0 {
 		p := PreparationIn(prepared)
@@ -136,8 +137,8 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// PreparationOf returns what members of that spec are to be prepared with; "" if nothing, so that they can be powered on
-// as cloned. Equal specs give equal texts.
+// PreparationOf returns the preparation that members of that spec need, as a text; "" if they need none and can be powered on right after
+// the clone. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
 	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 && !spec.Hardware.VTPM && len(spec.Hardware.PCIDevices) == 0 && spec.Hardware.BootFirst == "" {
@@ -158,7 +159,7 @@ func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	return p.text()
 }
 
-// HomeText describes a home, the datacenter and folder of a group, for people.
+// HomeText describes a home (the datacenter and folder of a group) for messages.
 func HomeText(home string) string {
 	datacenter, folder, _ := strings.Cut(home, ":")
 	if folder == "" {

@@ -11,27 +11,27 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// MemberDisk is what a member's stamp records of one disk that the spec gave it.
+// MemberDisk is what a member's stamp records about one disk that the spec gave it.
 type MemberDisk struct {
-	// Name is that in spec.disks; empty for the template's own, spec.rootDisk.
+	// Name is the disk's name in spec.disks; empty for spec.rootDisk.
 	Name string `json:"name,omitempty"`
-	// At is where it was attached: the key of its controller, and the unit, "1000:1".
+	// At is where the disk was attached: the key of its controller, and the unit, "1000:1".
 	At string `json:"at,omitempty"`
-	// UUID is vCenter's, which the guest sees, too; NoUUID if vCenter tells none, empty until it is read.
+	// UUID is the disk's uuid in vCenter, which the guest also sees; NoUUID if vCenter reports none, empty until it is read.
 	UUID string `json:"uuid,omitempty"`
-	// SizeGiB is the size that it was given.
+	// SizeGiB is the size that the server gave the disk.
 	SizeGiB int32 `json:"sizeGiB"`
-	// Shape is the DiskShape that it was made with.
+	// Shape is the DiskShape with which the disk was created.
 	Shape string `json:"shape,omitempty"`
-	// ID is that of a persistent disk, and Datastore the moRef of where it was.
+	// ID is the id of a persistent disk, and Datastore the moRef of its datastore.
 	ID        string `json:"id,omitempty"`
 	Datastore string `json:"datastore,omitempty"`
-	// Parted says that the server has detached a persistent disk, because its VM was to go, and what was to become of the disk. A member
-	// that stays after all gets it again before it is powered on.
+	// Parted says that the server has detached a persistent disk, because its VM was to be removed, and whether the disk is kept or deleted.
+	// If the member is kept after all, the server attaches the disk again before it powers the member on.
 	Parted Parted `json:"parted,omitempty"`
 }
 
-// Parted says what is to become of a disk that the server detached.
+// Parted says whether a disk that the server detached is kept or deleted.
 type Parted string
 
 // A disk that was detached is kept for the ordinal's next VM, or deleted (retention).
@@ -40,7 +40,7 @@ const (
 	PartedDeleted Parted = "deleted"
 )
 
-// PartDisks is what the stamp says of the disks once those with these ids (nil: all persistent ones) are detached.
+// PartDisks returns the stamp's record of the disks once the disks with these ids (nil: all persistent ones) are detached.
 func PartDisks(text string, as Parted, ids []string) string {
 	all := DisksIn(text)
 	for i := range all {
@@ -51,7 +51,7 @@ func PartDisks(text string, as Parted, ids []string) string {
 	return DiskText(all)
 }
 
-// KeptDisks are the ids of the persistent disks in a stamp's text that nobody has deleted.
+// KeptDisks returns the ids of the persistent disks in a stamp's text, except those that the server deleted.
 func KeptDisks(text string) (ids []string) {
 	for _, d := range Persistent(text) {
 		if d.Parted != PartedDeleted {
@@ -61,10 +61,10 @@ func KeptDisks(text string) (ids []string) {
 	return ids
 }
 
-// NoUUID is MemberDisk.UUID where vCenter tells none.
+// NoUUID is MemberDisk.UUID if vCenter reports none.
 const NoUUID = "-"
 
-// DisksIn parses the text of DiskText; nil for a text that is none.
+// DisksIn parses the text of DiskText; nil for an invalid text.
 func DisksIn(text string) (all []MemberDisk) {
 	if text == "" || json.Unmarshal([]byte(text), &all) != nil {
 		return nil
@@ -72,7 +72,7 @@ func DisksIn(text string) (all []MemberDisk) {
 	return all
 }
 
-// DiskText is what a stamp records of a member's disks; empty for none.
+// DiskText returns a stamp's record of a member's disks; empty for none.
 func DiskText(all []MemberDisk) string {
 	if len(all) == 0 {
 		return ""
@@ -81,7 +81,7 @@ func DiskText(all []MemberDisk) string {
 	return string(text)
 }
 
-// DiskShape is a hash of what only a new disk can change: where it is, and how its space is taken.
+// DiskShape returns a hash of what only a new disk can change: its datastore, its policy and its provisioning.
 func DiskShape(d *v1alpha1.Disk) string {
 	text, _ := json.Marshal([]string{d.Datastore, d.StoragePolicy, string(cmp.Or(d.Provisioning, v1alpha1.ProvisioningThin))})
 	sum := sha256.Sum256(text)
@@ -96,7 +96,8 @@ func recorded(all []MemberDisk, name string) *MemberDisk {
 	return nil
 }
 
-// DisksToChange says which disk of a member, whose stamp has that text, is to be added, or to grow; empty if none. "The member" goes before.
+// DisksToChange says which disk of a member, whose stamp has that text, is to be added or extended; empty if none. It completes a sentence
+// that begins with "the member".
 func DisksToChange(spec *v1alpha1.VmGroupSpec, text string) string {
 	if spec.RootDisk == nil && len(spec.Disks) == 0 {
 		return ""
@@ -119,7 +120,7 @@ func DisksToChange(spec *v1alpha1.VmGroupSpec, text string) string {
 	return ""
 }
 
-// LacksPersistent reports whether a member, whose stamp has that text, does not have all persistent disks of the spec.
+// LacksPersistent reports whether a member, whose stamp has that text, lacks a persistent disk of the spec.
 func LacksPersistent(spec *v1alpha1.VmGroupSpec, text string) bool {
 	all := DisksIn(text)
 	return slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool {
@@ -128,12 +129,12 @@ func LacksPersistent(spec *v1alpha1.VmGroupSpec, text string) bool {
 	})
 }
 
-// Persistent are those of a member's disks that belong to its ordinal.
+// Persistent returns the disks of a member that belong to its ordinal.
 func Persistent(text string) []MemberDisk {
 	return slices.DeleteFunc(DisksIn(text), func(d MemberDisk) bool { return d.ID == "" })
 }
 
-// DisksOtherwise names a disk of a member that the spec would make otherwise by now; empty if there is none.
+// DisksOtherwise returns the name of a disk of a member that the current spec would create differently; empty if there is none.
 func DisksOtherwise(spec *v1alpha1.VmGroupSpec, text string) string {
 	if len(spec.Disks) == 0 {
 		return ""
@@ -147,8 +148,8 @@ func DisksOtherwise(spec *v1alpha1.VmGroupSpec, text string) string {
 	return ""
 }
 
-// DisksLost says which disk of a member the spec would take away, make smaller, or give to another owner; empty if none. A persistent disk never
-// shrinks: the next member gets it as large as it is.
+// DisksLost says which disk of a member the spec would remove, shrink, or give to another owner; empty if none. A persistent disk never shrinks:
+// the next member gets it with its present size.
 func DisksLost(spec *v1alpha1.VmGroupSpec, text string) string {
 	if text == "" {
 		return ""
@@ -174,9 +175,10 @@ func DisksLost(spec *v1alpha1.VmGroupSpec, text string) string {
 	return ""
 }
 
-// DiskStatuses lists the persistent disks of a group: those in the stamps of its VMs, and those in its stored status that are detached
-// by now, and that nobody deleted or gave up. One that was in a VM that is here, and no longer in its stamp, was deleted; one that is to be deleted
-// counts as such. Where somebody destroys the VM before a status leaves such a disk out, it is missed (DiskMissing): nothing tells it from one that was lost.
+// DiskStatuses lists the persistent disks of a group: those in the stamps of its VMs, and those in its stored status that are detached now and were
+// neither deleted nor given up. A disk whose VM still exists, but whose VM's stamp no longer lists it, was deleted; a disk that is about to be
+// deleted counts as deleted. If an admin destroys the VM before a status leaves such a disk out, the server reports DiskMissing: it can't tell a
+// deleted disk from a lost one.
 func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk) {
 	leaving := g.GivenUp()
 	if leaving == nil {
@@ -187,7 +189,7 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk)
 		here[vms[i].MoRef] = true
 		for _, d := range Persistent(vms[i].Disks) {
 			if vms[i].Why == WhyDuplicate && has(vms, d.ID) {
-				continue // it is the member's
+				continue // the disk belongs to the member
 			}
 			state := v1alpha1.DiskAttached
 			switch d.Parted {
@@ -214,7 +216,7 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk)
 	return all
 }
 
-// has reports whether a VM that is no duplicate has a disk.
+// has reports whether a VM other than a duplicate has the disk.
 func has(vms []VM, id string) bool {
 	return slices.ContainsFunc(vms, func(vm VM) bool {
 		return vm.Why != WhyDuplicate && slices.ContainsFunc(Persistent(vm.Disks), func(d MemberDisk) bool { return d.ID == id })

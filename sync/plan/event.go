@@ -18,8 +18,7 @@ import (
 // (https://github.com/metacontroller/metacontroller/blob/v4.17.2/pkg/controller/common/manage_children.go).
 const KindEvent = "Event.v1"
 
-// EventFields are what an Event has beside its metadata, in core/v1 as client-go's recorder writes it: kubectl describe
-// shows these.
+// EventFields are an Event's fields beside its metadata, in core/v1, as client-go's recorder writes them: kubectl describe shows these.
 type EventFields struct {
 	InvolvedObject EventObject `json:"involvedObject"`
 	Reason         string      `json:"reason"`
@@ -28,12 +27,12 @@ type EventFields struct {
 	Source         EventSource `json:"source"`
 	FirstTimestamp metav1.Time `json:"firstTimestamp"`
 	LastTimestamp  metav1.Time `json:"lastTimestamp"`
-	// Count is how many events the Event tells.
+	// Count is the number of events that the Event reports.
 	Count              int    `json:"count"`
 	ReportingComponent string `json:"reportingComponent"`
 }
 
-// EventObject is what an Event is about.
+// EventObject is the object that an Event is about.
 type EventObject struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -49,14 +48,14 @@ type EventSource struct {
 
 const (
 	eventComponent = "vmgroup"
-	// eventMessageMost is the longest message that the API server takes, in bytes
+	// eventMessageMost is the longest message that the API server accepts, in bytes
 	// (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 	eventMessageMost = 1024
-	// eventMembersMost is how many members one Event names.
+	// eventMembersMost is the maximum number of members that one Event names.
 	eventMembersMost = 20
 )
 
-// together reports whether two events are reported as one.
+// together reports whether two events are reported in one Event.
 func (n *Event) together(with *Event) bool {
 	return n.Warning == with.Warning && n.Reason == with.Reason && n.What == with.What && n.Why == with.Why && n.Member != "" && with.Member != ""
 }
@@ -73,8 +72,8 @@ func Together(events []Event) (together, left []Event) {
 	return together, left
 }
 
-// EventOf returns the Event for these events, which belong together. Its name is made from their keys: however often, and by
-// whichever replica, it is answered, it is one Event.
+// EventOf returns the Event for events that Together put together. Its name is a hash of their keys, so that several answers, also of
+// several replicas, create one Event.
 func EventOf(ref Ref, events []Event) Child {
 	n := &events[0]
 	var members, keys []string
@@ -91,7 +90,7 @@ func EventOf(ref Ref, events []Event) Child {
 			last = events[i].At
 		}
 	}
-	slices.SortFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // web-2, web-10
+	slices.SortFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // web-2 before web-10
 	message := n.What
 	if len(members) > 0 {
 		message += " " + AtMost(members, eventMembersMost)

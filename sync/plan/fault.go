@@ -10,21 +10,21 @@ type Fault struct {
 	Message string
 	// NeedsOperator reports whether an operator has to act, because waiting does not help.
 	NeedsOperator bool
-	// Transient reports whether it passes by itself within seconds or minutes, and trying again costs little.
+	// Transient reports whether the fault passes by itself within seconds or minutes, and a retry costs little.
 	Transient bool
 	// Untried reports whether the step ended before the call that would have changed anything.
 	Untried bool
-	// Missing reports whether the step ended at a lookup, because vCenter has nothing of a name in the spec or in the server's settings.
+	// Missing reports whether the step ended at a lookup, because vCenter has no object with a name in the spec or in the server's settings.
 	Missing bool
-	// Depends says which objects and sizes it depends on, and Object is one that vCenter names; it can be empty. See Cause.
+	// Depends says which objects and sizes the fault depends on. Object is the one that vCenter names, or empty. See Cause.
 	Depends Depends
 	Object  string
 }
 
-// Help is where the documents say what to do about a reason or a condition.
+// Help returns the place in the documents that says what to do about a reason or a condition.
 func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
 
-// WithoutHelp is a message without the places in the documents that WithHelp adds, for a reader who is given links.
+// WithoutHelp removes from a message the places in the documents that WithHelp adds, for a page that has links instead.
 func WithoutHelp(message string) string {
 	for {
 		before, after, has := strings.Cut(message, " ("+Help(""))
@@ -36,7 +36,7 @@ func WithoutHelp(message string) string {
 	}
 }
 
-// WithHelp is the fault with a message that names its Help, if somebody has to act.
+// WithHelp adds the place in the documents to the message of a fault that needs an operator.
 func (f Fault) WithHelp() Fault {
 	if f.NeedsOperator {
 		f.Message = strings.TrimSuffix(f.Message, ".") + " (" + Help(f.Reason) + ")"

@@ -8,27 +8,27 @@ import (
 
 // Event is something that happened to a group and that a user can ask about later. Events become Kubernetes Events.
 //
-// The replica that carried out an action events it (Action.Event), with the action's own reason. The plan events everything else
-// by comparing its status with the stored one (package planner), so that any replica tells it once, and
-// none tells it again after a restart. Equal events of two replicas have one Key.
+// The replica that carried out an action reports it (Action.Event), with the action's own reason. Package planner reports everything else
+// by comparing its status with the stored one, so that any replica reports an event once, and none repeats it after a restart. Equal events
+// of two replicas have the same Key.
 type Event struct {
-	// Warning: somebody should look at it.
+	// Warning reports whether the Event has type Warning instead of Normal.
 	Warning bool
 	// Reason is one CamelCase word, such as MemberRemoved.
 	Reason string
-	// What happened, to which Member (its name and moRef; empty: the group), and why. Events that differ only in the
-	// member share an Event.
+	// What happened, to which Member (its name and moRef; empty: the group), and Why. Events that differ only in the member share a Kubernetes
+	// Event.
 	What, Member, Why string
 	// Key identifies the Event.
 	Key string
 	At  time.Time
-	// PoweredOff reports whether it says that the VM MoRef was found powered off; vCenter's events may tell who did it.
+	// PoweredOff reports whether the event says that the VM MoRef was found powered off. vCenter's events may name the user who did it.
 	PoweredOff bool
 	MoRef      string
 	Made       time.Time // when that VM was cloned or adopted
 }
 
-// By returns the Event with the user who powered the VM off, if vCenter's events tell.
+// By adds to the Event the user who powered the VM off; empty if vCenter's events don't name one.
 func (n Event) By(user string) Event {
 	if user != "" {
 		n.What = "Powered off in vCenter by " + user + ":"
@@ -43,14 +43,14 @@ const (
 	noteCreated  = "MemberCreated"
 )
 
-// Event returns the Event for an action that succeeded; false if it is not worth one.
+// Event returns the Event for an action that succeeded; worth is false if users need no Event for this kind of action.
 func (a *Action) Event(at time.Time) (n Event, worth bool) {
 	what := map[Op][2]string{
 		Clone: {noteCreated, "Created"}, Adopt: {"MemberAdopted", "Adopted"}, Reset: {"MemberRestarted", "Restarted"},
 		Reconfigure: {"MemberResized", "Resized"}, Quarantine: {"MemberQuarantined", "Quarantined"},
 		Release: {"MemberReleased", "Released"}, Destroy: {EventRemoved, "Removed"},
 	}[a.Op]
-	kept := a.MoRef != "" && strings.HasSuffix(a.VM, a.MoRef) // in quarantine
+	kept := a.MoRef != "" && strings.HasSuffix(a.VM, a.MoRef) // the VM is in quarantine
 	switch {
 	case a.Op == PowerOn && a.Standby():
 		what = [2]string{"MemberPromoted", "Promoted"}
@@ -63,9 +63,9 @@ func (a *Action) Event(at time.Time) (n Event, worth bool) {
 	switch {
 	case a.Op == Destroy || a.Op == Release:
 		n.Key = KeyGone(a.MoRef)
-	case a.Op == Clone: // until the VM is seen
+	case a.Op == Clone: // until the inventory shows the VM
 		n.Key += "/" + at.UTC().Format(time.RFC3339Nano)
-	case a.ChangeVersion != "": // may happen again
+	case a.ChangeVersion != "": // the action may happen again to the same VM
 		n.Key += "/" + a.ChangeVersion
 	}
 	if a.MoRef != "" && !kept {
@@ -88,5 +88,6 @@ func (n Event) Seen(s *VCenterState) Event {
 	return n
 }
 
-// KeyGone is the key of every Event that says that a VM is gone: the first one counts, and the one that removed it says why.
+// KeyGone is the key of every Event that says that a VM is gone, so that users see only the first one. The Event of the server's own step
+// comes first, and says why.
 func KeyGone(moRef string) string { return "gone/" + moRef }

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Restamp changes the mark in the VM's stamp as a step does: Mark, Unmark, or a Reconfigure of a member that was marked for a
-// power cycle. Other steps leave it. now is in whole seconds, as times in stamps are.
+// Restamp changes the mark in the VM's stamp as Mark, Unmark, or a Reconfigure of a member that was marked for a power cycle does. Other
+// steps don't change the mark. now must be in whole seconds, as times in stamps are.
 //
 //	step         before                          after
 //	-----------  ------------------------------  ---------------------------------------------------------------
@@ -30,7 +30,7 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 	case Unmark:
 		vm.unmark()
 		vm.Generation = max(vm.Generation, a.Generation)
-		if !SameBoot(vm.Shutdown.Boot, vm.Boot) { // it was powered off or on since it was asked
+		if !SameBoot(vm.Shutdown.Boot, vm.Boot) { // the VM was powered off or on since its guest was asked
 			vm.Shutdown = Moment{}
 		}
 	case ShutdownGuest:

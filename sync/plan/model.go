@@ -58,7 +58,7 @@ func Apply(o *Observed, a Action) {
 	o.answer(vm, a.Op)
 }
 
-// answer notes that the service of a member that boots answers.
+// answer records that the service of a member that boots answers.
 func (o *Observed) answer(vm *VM, op Op) {
 	if op != PowerOn && op != Reset || !o.Group.Spec.Readiness.Probes() {
 		return
@@ -67,11 +67,11 @@ func (o *Observed) answer(vm *VM, op Op) {
 	if of == nil {
 		of = map[string]Answer{}
 	}
-	of[vm.MoRef] = Answer{Address: AskedAddress(vm.Reached()), Concluded: Answering, Refused: o.Answers.Nobody}
+	of[vm.MoRef] = Answer{Address: AskedAddress(vm.Reached()), Concluded: Answering, Refused: o.Answers.NoneAllowed}
 	o.Answers.Of = of
 }
 
-// AnswerSoon changes an observation as if the members of which nothing is concluded yet answered.
+// AnswerSoon changes an observation as if each member without a conclusion yet answered.
 func AnswerSoon(o *Observed) {
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
@@ -82,7 +82,7 @@ func AnswerSoon(o *Observed) {
 	}
 }
 
-// Show changes an observation as Metacontroller does with the children of an answer.
+// Show changes an observation as it looks after Metacontroller applied the children of an answer.
 func Show(o *Observed, children []Child) {
 	shown := make(map[ChildKey]ObservedChild, len(children))
 	for i := range children {
@@ -96,14 +96,14 @@ func Show(o *Observed, children []Child) {
 	o.Children = shown
 }
 
-// ruleOut notes that the DRS rules no longer name exactly the members after one came or went. (vCenter removes a destroyed VM
-// from its rules by itself; one member alone needs no anti-affinity, and a host group without members no rule.)
+// ruleOut records that the DRS rules no longer list exactly the members, after a member was added or removed. (vCenter removes a destroyed
+// VM from its rules by itself; a single member needs no anti-affinity rule, and a host group without members needs no rule.)
 func (o *Observed) ruleOut(a Action) {
 	rules := RulesOf(&o.Group.Spec)
 	if o.Finalizing || !rules.Wanted() {
 		return
 	}
-	members, alike := 0, 0 // alike are bound to the same host group
+	members, alike := 0, 0 // alike: members that are bound to the same host group
 	_, at := rules.HostGroupOf(a.Ordinal)
 	for i := range o.State.VMs {
 		if vm := &o.State.VMs[i]; vm.Quarantined.IsZero() {
@@ -146,7 +146,7 @@ func (a *Action) allocation() string {
 	return AllocationOf(a.Details().Spec)
 }
 
-// unprepared is what the stamp of a clone says of its preparation.
+// unprepared returns the record of the pending preparation in a clone's stamp.
 func (a *Action) unprepared() string {
 	if a.Details() == nil {
 		return ""
@@ -154,7 +154,7 @@ func (a *Action) unprepared() string {
 	return PreparationDue(a.Details().Prepared, nil)
 }
 
-// disks is what the stamp says of the disks after a Clone or SetDisks.
+// disks returns the stamp's record of the disks after a Clone or SetDisks.
 func (a *Action) disks(persistent bool) string {
 	if a.Details() == nil || a.Details().Spec == nil {
 		return ""
@@ -182,7 +182,7 @@ func (a *Action) disks(persistent bool) string {
 	return DiskText(all)
 }
 
-// identified is what the stamp says once the disks were read.
+// identified returns the stamp's record of the disks once their uuids were read.
 func identified(text string) string {
 	all := DisksIn(text)
 	for i := range all {
@@ -200,7 +200,7 @@ func (a *Action) addresses() string {
 	return a.Details().AddressText
 }
 
-// change changes the VM as the action does.
+// change changes the VM as the action's success would.
 func (vm *VM) change(a Action, now time.Time) {
 	vm.Restamp(&a, now)
 	switch a.Op {
@@ -238,7 +238,7 @@ func (vm *VM) bootGuest() {
 		vm.IPs = vm.Given()
 	}
 	if len(vm.IPs) == 0 {
-		vm.IPs = []string{fmt.Sprintf("198.18.%d.%d", vm.Ordinal/250%256, vm.Ordinal%250+1)} // of a network for tests alone (RFC 2544)
+		vm.IPs = []string{fmt.Sprintf("198.18.%d.%d", vm.Ordinal/250%256, vm.Ordinal%250+1)} // from a network that is reserved for tests (RFC 2544)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Ref names a group. The UID is its identity; namespace and name are for people.
+// Ref names a group. The UID is its identity; namespace and name are for messages.
 type Ref struct {
 	Namespace, Name string
 	UID             types.UID
@@ -18,72 +18,73 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
-// Observed is everything a plan is made from: what Kubernetes and vCenter show now, and what is running.
+// Observed is everything that a plan is made from: what Kubernetes and vCenter show now, and which actions run.
 type Observed struct {
 	// Group is the VmGroup: spec, metadata and the status that is stored now. planner.Make does not change it.
 	Group *v1alpha1.VmGroup
-	// Noticed is the newest status that this process has planned; nil if none. No call may have stored it yet: it says since when what is new
-	// has been so.
+	// Noticed is the newest status that this process has planned; nil if none. Kubernetes may not have stored it yet: the planner takes from
+	// it when a new condition or a changed readiness began.
 	Noticed *v1alpha1.VmGroupStatus
 	// Finalizing reports whether Metacontroller called /finalize. A Group that has a deletionTimestamp is to be removed;
-	// without one, the group's CompositeController no longer selects it, and nothing is removed.
+	// without one, the group's CompositeController no longer selects it, and the server removes nothing.
 	Finalizing bool
-	// Called is when the last hook call for this group came. Only a fresh one allows the server to create a folder. Blind reports whether vCenter's
-	// state was unknown then, so that the call says nothing about folders that appear later, or don't.
+	// Called is when the last hook call for this group came. Only a recent call allows the server to create a folder. Blind reports whether
+	// vCenter's state was unknown during that call, so that the call doesn't show whether a folder existed then.
 	Called time.Time
 	Blind  bool
-	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
-	// and is gone may have been removed by another replica's finalize: only a call that came later allows to recreate it.
+	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. If the folder is gone since, another replica's
+	// finalize may have removed it: only a later call allows the server to recreate it.
 	FolderSeen time.Time
-	// OwnFolders are the folders known to be the group's: a hook call came while the folder existed, so that it does not belong to a
-	// later group of the same name; or this replica made it; or it had one of the group's VMs. Only these are used.
+	// OwnFolders are the folders known to be the group's: a hook call came while the folder existed, so that it does not belong to a later
+	// group of the same name; or this replica created it; or it contained one of the group's VMs. The server uses only these.
 	OwnFolders []string
-	// NewReplace are the entries of spec.replace that came with the newest spec, until a plan was made from it with vCenter's facts; none that
-	// came before this process had a call for the group.
+	// NewReplace are the entries of spec.replace that the newest spec added, until a plan was made from that spec while vCenter's state was
+	// known. Entries that existed at this process's first call for the group are not new.
 	NewReplace []v1alpha1.Replacement
-	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
+	// NewestStamp is the highest generation ever seen in a stamp of this group, including VMs that are gone.
 	NewestStamp int64
 	// FinalizingSince is when this process first learned that the group is finalizing, or no longer selected.
 	FinalizingSince time.Time
-	// Cascade is what the deletion asks for the group's dependents: see Call.
+	// Cascade is the deletion's propagation policy: see Call.
 	Cascade metav1.DeletionPropagation
 	// Children are the group's child objects as Metacontroller saw them.
 	Children map[ChildKey]ObservedChild
-	// Related is what the customize hook asked for.
+	// Related is the user data that the customize hook asked for.
 	Related Related
-	// SharedClaims says which range of static addresses another group has, too; empty if none is known.
+	// SharedClaims says which range of static addresses overlaps another group's; empty if none is known.
 	SharedClaims string
-	// ChildrenWantedSince says since when each desired child has been answered but not seen.
+	// ChildrenWantedSince says since when each desired child has been in the answers but not among the observed children.
 	ChildrenWantedSince map[ChildKey]time.Time
-	// State is what vCenter says. It must be taken after Pending was.
+	// State is vCenter's state. It must be read after Pending.
 	State VCenterState
-	// Answers are what this replica of the server concluded from asking the members whether their service answers.
+	// Answers are what this replica of the server concluded from probing the members.
 	Answers Answers
-	// Pending says what is running or backing off, by the name of the member (or by FolderKey).
+	// Pending are the actions that run or back off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
 	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM of
-	// this group, and no running clone. For a group that is no longer selected, it began after every lease was over.
+	// this group, and no running clone. For a group that is no longer selected, the ConfirmGone began after every lease had ended.
 	Emptied bool
-	// Lease is how long a hook call permits acting. Resync is how often Metacontroller calls for a settled group.
+	// Lease is how long after a hook call the server can act. Resync is the longest time between two calls for a settled group.
 	Lease, Resync time.Duration
-	// Now is the time: time is data here.
+	// Now is the present time. A plan reads no clock.
 	Now time.Time
-	// AgesAt is as of when members are too old (update.maxAgeSeconds); zero: Now. A forecast is about those that are so at its beginning.
+	// AgesAt is the time at which members' ages are compared with update.maxAgeSeconds; zero: Now. A forecast sets it to its beginning, so
+	// that it doesn't replace members for reaching the age later.
 	AgesAt time.Time
 }
 
-// Call is one hook call: the desired state of a group, and what Kubernetes shows of it.
+// Call is one hook call: the desired state of a group, and what Kubernetes has for it.
 type Call struct {
 	Group      *v1alpha1.VmGroup
 	Finalizing bool
 	Children   map[ChildKey]ObservedChild
 	Related    Related
-	// Cascade is what a group's deletion asks for its dependents: Orphan or Foreground; empty: Background, or the group isn't deleted.
+	// Cascade is the propagation policy of a group's deletion: Orphan or Foreground; empty: Background, or the group isn't being deleted.
 	Cascade metav1.DeletionPropagation
 }
 
-// CascadeOf reads from a group that is being deleted what was asked for its dependents. The garbage collector removes its finalizer
-// as soon as it has done its part, so a group that was seen with orphan says so in its status from then on.
+// CascadeOf returns the propagation policy of a group that is being deleted, from its finalizers. The garbage collector removes its
+// finalizer when it is done, so the status remembers that a group had the one for orphan.
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/garbagecollector/garbagecollector.go, attemptToOrphanWorker.)
 func CascadeOf(g *v1alpha1.VmGroup) metav1.DeletionPropagation {
 	switch {
@@ -97,12 +98,12 @@ func CascadeOf(g *v1alpha1.VmGroup) metav1.DeletionPropagation {
 	return ""
 }
 
-// Related is what the customize hook asked for: the user data that spec.userData names.
+// Related is the user data that spec.userData names, which the customize hook asked for.
 type Related struct {
-	// UserData is the text; Digest is a hash of it, for the revision. Both are empty where spec.userData is not set.
+	// UserData is the text; Digest is its hash, for the revision. Both are empty if spec.userData is not set.
 	UserData Sensitive
 	Digest   string
-	// Unrecognized says that no guest reads the text; empty if one might.
+	// Unrecognized says that the text is in no format that guests read; empty if it is in one.
 	Unrecognized string
 	// Fault is why there is no user data although spec.userData names some; nil if there is.
 	Fault *Fault
@@ -113,8 +114,8 @@ func (c *Call) Ref() Ref {
 	return Ref{Namespace: c.Group.Namespace, Name: c.Group.Name, UID: c.Group.UID}
 }
 
-// Health is how this replica of the server sees vCenter; see VCenterState. Unfit is what in the server's settings keeps it from
-// acting.
+// Health says whether this replica of the server can read vCenter; see VCenterState. Unfit is the fault in the server's settings that keeps
+// the server from acting.
 type Health struct {
 	Known        bool
 	UnknownSince time.Time
@@ -123,47 +124,47 @@ type Health struct {
 	VCenter string
 }
 
-// VCenterState is what vCenter has of a group, as far as known.
+// VCenterState is what vCenter has for a group, as far as known.
 type VCenterState struct {
-	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
+	// Known is false while the inventory is missing, stale or partial. An unknown inventory is not an empty one.
 	Known bool
 	// UnknownSince is when Known ceased to be true, or when the process began; zero while it is true.
 	UnknownSince time.Time
-	// Fault is why the inventory is not known, or what in the server's settings keeps it from acting (then
-	// Known may be true); nil when all is well.
+	// Fault is why the inventory is not known, or which of the server's settings keeps it from acting (then Known may be true); nil if
+	// neither.
 	Fault *Fault
 	// VCenter is the instanceUuid of the vCenter that was read.
 	VCenter string
 	// VMs are the VMs with this group's stamp, wherever they are, ordered by ordinal and moRef.
 	VMs []VM
-	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off, and those in quarantine, or standby, that
-	// vCenter does not have: such a VM is off, and its stamp says what it is when it comes back. A recorded VM
-	// that is neither in VMs nor in Gone is not seen, but not gone.
+	// Gone are the VMs of Query.Recorded that were destroyed or whose stamp was removed, and VMs in quarantine and standby members that
+	// vCenter does not have: such a VM is off, and if it comes back, its stamp says what it is. A recorded VM that is neither in VMs nor in
+	// Gone wasn't seen, which doesn't prove that it is gone.
 	Gone []Gone
-	// Vanished are members, recorded or seen before and not Superseded, that vCenter no longer has (it answers ManagedObjectNotFound, or has
-	// given the moRef to another VM), without proof that they were destroyed; and those of which that is being found out.
+	// Vanished are members, recorded or seen before and not superseded, that vCenter no longer has (it answers ManagedObjectNotFound, or has
+	// given the moRef to another VM), without proof that they were destroyed. While the server looks for that proof, they are listed here,
+	// too.
 	Vanished []Vanished
 	// LastRemoved is the last member that another process of the server destroyed, as far as this one saw it.
 	LastRemoved Removed
-	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
-	// for removed members.
+	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is the moRef of the folder for removed members in it.
 	Folder, Quarantine string
-	// FolderUnknown reports whether it is not known where groups have their folders, as long as the server's settings do not fit.
-	// (If the home in spec.placement cannot be found, there is no folder: a typing error in the spec blocks no deletion.)
+	// FolderUnknown reports whether the server doesn't know where groups have their folders, because its settings don't match vCenter. (If
+	// vCenter doesn't have the datacenter or folder of spec.placement, the group has no folder: an error in the spec must not block a
+	// deletion.)
 	FolderUnknown bool
 	// Template is what spec.template names.
 	Template Template
-	// Target is the datastore, or datastore cluster, that clones of the group go to, by whatever name the spec or the server's settings
-	// give it; empty if none is named, so that it is not known before the clone.
+	// Target is the datastore or datastore cluster of the group's clones, as the spec or the server's settings name it; empty if neither names
+	// one, so that it isn't known before the clone.
 	Target string
-	// Candidates are what the entries of spec.adopt name, in their order.
+	// Candidates are the VMs that the entries of spec.adopt name, in the order of the entries.
 	Candidates []Candidate
 	// Free are the names in Query.Taken that no object in the group's folder has now.
 	Free []string
-	// Stalled are the running actions whose tasks are stalled, by member, and why: they take no slot.
+	// Stalled has, by member, why the task of a running action is stalled. Such an action takes no slot.
 	Stalled map[string]Fault
-	// RulesOff reports whether the group's DRS rules differ from what Query.Rules wants for the present members;
-	// false while that is unknown.
+	// RulesOff reports whether the group's DRS rules differ from Query.Rules for the present members; false while that is unknown.
 	RulesOff bool
 }
 
@@ -173,27 +174,28 @@ type Removed struct {
 	At          time.Time
 }
 
-// VMID identifies a VM for its life: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.
+// VMID identifies a VM for its lifetime. A moRef alone doesn't, because a vCenter that was restored from a backup reuses moRefs.
+// InstanceUUID is empty if unknown.
 type VMID struct{ MoRef, InstanceUUID string }
 
 // Gone is a VM that a group no longer has.
 type Gone struct {
 	MoRef, InstanceUUID string
-	// By is who destroyed it, by vCenter's events, or that this process did.
+	// By is who destroyed the VM: this process, or a user that vCenter's events name.
 	By Actor
 }
 
-// Actor is who did something in vCenter. User is the account, empty if vCenter's events do not tell. Ours reports whether it is the
-// server's: this process did it (then User is empty), or another one, or somebody else who has that account.
+// Actor is who did something in vCenter. User is the account, empty if vCenter's events don't name it. Ours reports whether the account is
+// the server's: this process did it (then User is empty), or another process or person with that account.
 type Actor struct {
 	User string
 	Ours bool
 }
 
-// Departed are the VMs in Gone by moRef: groups of a thousand members ask for each.
+// Departed indexes Gone by moRef, because groups of a thousand members look up each member.
 type Departed map[string][]*Gone
 
-// Departed returns Gone by moRef.
+// Departed returns Gone, indexed by moRef.
 func (s *VCenterState) Departed() Departed {
 	all := make(Departed, len(s.Gone))
 	for i := range s.Gone {
@@ -202,8 +204,8 @@ func (s *VCenterState) Departed() Departed {
 	return all
 }
 
-// Has reports whether a VM recorded with those identifiers is among them. One that is recorded with an instanceUuid is not gone because
-// another record, of its moRef alone, is.
+// Has reports whether a VM recorded with those identifiers is gone. A record with an instanceUuid doesn't match an entry of Gone that has
+// only the moRef.
 func (d Departed) Has(moRef, instanceUUID string) bool {
 	_, is := d.As(moRef, instanceUUID)
 	return is
@@ -219,18 +221,18 @@ func (d Departed) As(moRef, instanceUUID string) (by Actor, is bool) {
 	return Actor{}, false
 }
 
-// IsGone is Departed.Has for a single question.
+// IsGone is Departed.Has for a single VM.
 func (s *VCenterState) IsGone(moRef, instanceUUID string) bool {
 	return slices.ContainsFunc(s.Gone, func(x Gone) bool {
 		return x.MoRef == moRef && (instanceUUID == "" || x.InstanceUUID == instanceUUID)
 	})
 }
 
-// Vanished is a member that vCenter no longer has, but that may still run.
+// Vanished is a member that vCenter no longer has and that may still run.
 type Vanished struct {
 	MoRef, InstanceUUID, Name string
 	Ordinal                   int32
-	// How says what removed it from vCenter's inventory, as far as vCenter's events tell; empty while they are being read.
+	// How says what removed the VM from vCenter's inventory, as far as vCenter's events tell; empty while the server reads the events.
 	How string
 }
 
@@ -238,14 +240,14 @@ type Vanished struct {
 type Candidate struct {
 	// Entry is the entry as written in the spec.
 	Entry string
-	// MoRef and Name of the VM, and the moRef of the folder it is in.
+	// MoRef and Name of the VM, and the moRef of its folder.
 	MoRef, Name, Folder string
-	// ChangeVersion guards the stamp that is written into it.
+	// ChangeVersion guards the write of the stamp.
 	ChangeVersion string
-	// Ordinal is what it had in a former incarnation of this group; -1 if it had none.
+	// Ordinal is the VM's ordinal in a former group of this name; -1 if it had none.
 	Ordinal int32
-	// Fault is why it cannot be adopted; nil if it can. For a VM that already has this group's stamp, and so is in
-	// State.VMs, Done is set, and Fault is nil.
+	// Fault is why the VM cannot be adopted; nil if it can. Done reports that the VM already has this group's stamp, and so is in State.VMs;
+	// then Fault is nil.
 	Fault *Fault
 	Done  bool
 }
@@ -257,13 +259,13 @@ type Template struct {
 	Paths []string
 	// Others are the names of some existing templates, for the message.
 	Others []string
-	// Datacenter is where it was looked for.
+	// Datacenter is the datacenter that was searched.
 	Datacenter string
-	// Fingerprint distinguishes its disks from those of another template, or of another version of it; empty if unknown.
+	// Fingerprint distinguishes the template's disks from those of another template or version; empty if unknown.
 	Fingerprint string
-	// Host is where clones of it copy from; empty if not known.
+	// Host is the host from which clones copy the template; empty if unknown.
 	Host string
-	// Fault is why what it names in a content library cannot be used (yet); nil if it names nothing there that is read.
+	// Fault is why the item of a content library can't be used (yet); nil if it can, or if spec.template names no item.
 	Fault *Fault
 }
 
@@ -277,7 +279,7 @@ const (
 	Suspended  PowerState = "suspended"
 )
 
-// Text is the state of a VM that does not run, in words.
+// Text returns the state of a VM that doesn't run, in words.
 func (p PowerState) Text() string {
 	if p == Suspended {
 		return "suspended"
@@ -289,88 +291,89 @@ func (p PowerState) Text() string {
 type VM struct {
 	// MoRef identifies the VM within its vCenter.
 	MoRef string
-	// Name is its name now: an admin may have renamed it.
+	// Name is the VM's present name: an admin may have renamed it.
 	Name string
-	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: chosen to go, and Why.
+	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: the VM is chosen to be taken down, for the reason Why.
 	Ordinal    int32
 	Revision   string
 	Generation int64
 	Marked     bool
 	Power      PowerState
 	// Reachable is false while the VM is disconnected, inaccessible, orphaned, invalid, or hidden by a lost
-	// privilege; Unreachable then says which. Such a VM exists and is left alone.
+	// privilege; Unreachable then says which. Such a VM exists, and the server doesn't change it.
 	Reachable   bool
 	Unreachable string
-	// Question is the VM's pending question with its choices; empty if there is none. The VM is blocked until somebody answers.
+	// Question is the VM's pending question with its choices; empty if there is none. The VM is blocked until an operator answers it.
 	Question string
-	// Customization is the progress of its guest's customization.
+	// Customization is the progress of the guest's customization.
 	Customization Customization
 	CPU           int32
 	MemoryMB      int64
-	// IPs are the addresses that its guest reports, or reported last since Boot: that VMware Tools are silent takes none away.
+	// IPs are the addresses that the guest reported last since Boot: they are kept while VMware Tools are silent.
 	IPs []string
-	// Untaken are the static addresses that it was given and that its guest does not report, although it reports others.
+	// Untaken are the VM's static addresses that the guest doesn't report, although it reports others.
 	Untaken []string
 	Host    string
-	// Folder is the moRef of the folder that it is in.
+	// Folder is the moRef of the VM's folder.
 	Folder string
-	// Boot is when it was powered on last, by vCenter's clock; zero while it is off.
+	// Boot is when the VM was last powered on, by vCenter's clock; zero while it is off.
 	Boot time.Time
-	// Tools reports whether VMware Tools run in its guest now; Reported, whether they have reported since Boot.
+	// Tools reports whether VMware Tools run in the guest now; Reported, whether they have reported since Boot.
 	Tools, Reported bool
-	// CPUHotAdd and MemoryHotAdd report whether the running VM can be given more; MaxHotMemoryMB limits its
-	// memory (0: unknown).
+	// CPUHotAdd and MemoryHotAdd report whether the running VM can get more CPUs or memory; MaxHotMemoryMB limits that memory (0: unknown).
 	CPUHotAdd, MemoryHotAdd bool
 	MaxHotMemoryMB          int64
-	// ChangeVersion guards a reconfigure: vCenter refuses it when the configuration changed meanwhile.
+	// ChangeVersion guards a reconfigure: vCenter refuses the reconfigure if the configuration has changed since.
 	ChangeVersion string
-	// VCenter is the instanceUuid of the vCenter the VM was made in.
+	// VCenter is the instanceUuid of the vCenter in which the VM was created.
 	VCenter string
-	// InstanceUUID is the VM's own, for life: it comes back with it.
+	// InstanceUUID identifies the VM for its lifetime, also if it comes back with another moRef.
 	InstanceUUID string
 
 	// What follows is from the stamp, like Ordinal and Revision; times are by the clocks of the servers.
 
-	// Created is when it was cloned or adopted; zero if an older server did it.
+	// Created is when the VM was cloned or adopted; zero if an older version of the server did that.
 	Created time.Time
-	// Fingerprint is the template's, as it was cloned; Template is what spec.template named it, empty if an older server cloned the VM.
+	// Fingerprint is the template's at the clone; Template is what spec.template was then, empty if an older version of the server cloned the
+	// VM.
 	Fingerprint, Template string
-	// Why it is marked. Quarantined is since when it has been in quarantine; zero if it is not.
+	// Why is why the VM is marked. Quarantined is since when it has been in quarantine; zero if it isn't.
 	Why         Why
 	Quarantined time.Time
-	// Shutdown is the last time that its guest was asked to shut down.
+	// Shutdown is the last time that the guest was asked to shut down.
 	Shutdown Moment
-	// Restarted is when it was last reset because it stayed unready; else zero.
+	// Restarted is when healing last reset the VM; zero if never.
 	Restarted time.Time
-	// Former is what an adopted VM was before.
+	// Former says what an adopted VM was before its adoption.
 	Former Former
-	// MarkedAt is when it was marked; zero if it is not, or an older server did it.
+	// MarkedAt is when the VM was marked; zero if it isn't marked, or if an older version of the server marked it.
 	MarkedAt time.Time
-	// Home is where its group's folder was when it was cloned (Home.String).
+	// Home is where the group's folder was at the clone (Home.String).
 	Home string
-	// Addresses are the static addresses that it was given (AddressText).
+	// Addresses are the VM's static addresses (AddressText).
 	Addresses string
-	// Standby reports whether it was cloned as a standby member, and not promoted since.
+	// Standby reports whether the VM was cloned as a standby member and hasn't been promoted since.
 	Standby bool
-	// Prepared is what Prepare did (PreparationOf); empty if nothing; it begins with Unprepared if that is due before the first power-on.
+	// Prepared is the preparation that Prepare made (PreparationOf); empty if none. It begins with Unprepared if the preparation is due before
+	// the first power-on.
 	Prepared string
-	// Disks are those that the spec gave it (DiskText); empty if none.
+	// Disks are the disks that the spec gave the VM (DiskText); empty if none.
 	Disks string
-	// Allocation are the reservations, limits and shares that the spec gave it (AllocationOf); empty if none.
+	// Allocation are the reservations, limits and shares that the spec gave the VM (AllocationOf); empty if none.
 	Allocation string
 }
 
-// Why is why a member is marked: to be removed, or to be powered off for a while.
+// Why is why a member is marked: it is to be removed, or to be power-cycled.
 type Why string
 
-// The reasons for a mark. A member with WhyPowerCycle stays: it is powered off for its new size, and on again.
+// The reasons for a mark. A member with WhyPowerCycle isn't removed: it is powered off, resized, and powered on again.
 const (
 	WhyScaleIn Why = "ScaleIn"
 	WhyUpdate  Why = "Update"
 	WhyResize  Why = "Resize"
 	WhyHealing Why = "Healing"
 	WhyReplace Why = "Replace"
-	// WhyDuplicate: another VM is the member. It is kept in quarantine, without an end.
+	// WhyDuplicate: another VM is the member. The server keeps this VM in quarantine without a time limit.
 	WhyDuplicate Why = "Duplicate"
 
 	WhyPowerCycle Why = "PowerCycle"
@@ -379,8 +382,8 @@ const (
 // HasReported reports whether VMware Tools have reported since the VM was powered on.
 func (vm *VM) HasReported() bool { return vm.Tools || vm.Reported || len(vm.IPs) > 0 }
 
-// Reached are the addresses by which a running VM is reached, the best first: those that its guest reports, or reported last since it was
-// powered on; or, if it has reported none, the static ones that it was given.
+// Reached returns the addresses at which clients reach a running VM, the best first: those that the guest reported last since the VM was
+// powered on; or, if it has reported none, the VM's static addresses.
 func (vm *VM) Reached() []string {
 	if len(vm.IPs) > 0 {
 		return vm.IPs
@@ -388,7 +391,7 @@ func (vm *VM) Reached() []string {
 	return vm.Given()
 }
 
-// Given are the static addresses that its guest is to take, by adapter. An adopted VM has none.
+// Given returns the VM's static addresses, by adapter. An adopted VM has none.
 func (vm *VM) Given() []string {
 	if vm.Former != (Former{}) {
 		return nil
@@ -400,12 +403,12 @@ func (vm *VM) Given() []string {
 // since, without comparing vCenter's clock with the server's.
 type Moment struct{ At, Boot time.Time }
 
-// bootTolerance is less than any VM takes to be powered off and on.
+// bootTolerance is shorter than the power cycle of any VM.
 const bootTolerance = 2 * time.Second
 
-// SameBoot reports whether two readings of a VM's Boot are of the same power-on; zero is of none. vCenter derives the time from what the
-// host reports (all VMs of one host of a recorded vCenter 8.0.1 share their fraction of a second), so after a vMotion or a reconnect of
-// the host it may be a fraction of a second off.
+// SameBoot reports whether two readings of a VM's Boot are of the same power-on; a zero reading is of none. vCenter derives the time from
+// what the host reports (all VMs of one host of a recorded vCenter 8.0.1 share their fraction of a second), so after a vMotion or a
+// reconnect of the host a reading may differ by a fraction of a second.
 func SameBoot(a, b time.Time) bool {
 	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < bootTolerance
 }
@@ -413,7 +416,7 @@ func SameBoot(a, b time.Time) bool {
 // Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
 type Former struct{ Entry, Name, Folder string }
 
-// IsStandby reports whether the VM is a standby member. One that somebody powered on is a member, whatever its stamp says.
+// IsStandby reports whether the VM is a standby member. If an admin powered a standby member on, it is a member, whatever its stamp says.
 func (vm *VM) IsStandby() bool {
 	return vm.Standby && vm.Power == PoweredOff && vm.Quarantined.IsZero()
 }
@@ -425,9 +428,9 @@ type State string
 const (
 	// Running: vCenter's task is running, or has ended but its effect is not visible in the inventory yet.
 	Running State = "Running"
-	// BackingOff: the last try failed; the next waits.
+	// BackingOff: the last try failed; the next one waits.
 	BackingOff State = "BackingOff"
-	// Due: the last try failed; the next can begin.
+	// Due: the last try failed; the next one can begin.
 	Due State = "Due"
 )
 
@@ -437,19 +440,19 @@ type Pending struct {
 	Ordinal int32
 	MoRef   string
 	State   State
-	// Fault is why the last try failed; the zero Fault while there was none.
+	// Fault is why the last try failed; the zero Fault if none has failed.
 	Fault Fault
-	// Home is where a Clone goes (Home.String), and Standby reports whether it makes a standby member.
+	// Home is the home of the folder that a Clone clones into (Home.String), and Standby reports whether it makes a standby member.
 	Home    string
 	Standby bool
-	// Why is what a Mark leaves in the stamp.
+	// Why is the reason that a Mark writes into the stamp.
 	Why Why
-	// Tried is the step for the same VM that failed before this one began, and may have taken it down (Op.TakesDown);
-	// empty if there was none.
+	// Tried is a step for the same VM that failed before this one began, and that may have taken the VM down (Op.TakesDown); empty if there
+	// was none.
 	Tried Op
 }
 
-// Unrehearsed reports whether a Mark was not written because the clone of the successor cannot be made.
+// Unrehearsed reports whether a Mark was not written because the successor can't be cloned.
 func (p *Pending) Unrehearsed() bool { return p.Op == Mark && p.Fault.Reason != "" && p.Fault.Untried }
 
 // AnyRunning reports whether an action is running.
@@ -469,18 +472,17 @@ const (
 	RulesKey   = "/rules"
 )
 
-// Owns reports whether a folder is known to be the group's: see OwnFolders, or a member is in it.
+// Owns reports whether a folder is known to be the group's: it is in OwnFolders, or contains a member.
 func (o *Observed) Owns(folder string) bool {
 	return slices.Contains(o.OwnFolders, folder) ||
 		slices.ContainsFunc(o.State.VMs, func(vm VM) bool { return vm.Folder == folder && vm.Quarantined.IsZero() })
 }
 
-// ClockSkew is how far ahead another replica's clock can be; a later time is ignored.
+// ClockSkew is how far ahead another replica's clock may be. The server ignores a time that is further ahead.
 const ClockSkew = time.Minute
 
-// Lets reports whether a failure does not delay an action: it concerned another VM of that name; or a power-on, which
-// backs off because the guest halts again and again, and which affects no other step; or it says that a duplicate was in use, and
-// is to be kept.
+// Lets reports whether a failure does not delay an action: the failure concerned another VM of that name; or a power-on, which backs off
+// because the guest halts repeatedly, and doesn't affect other steps; or it says that a duplicate was in use, and is to be kept.
 func (p *Pending) Lets(a Action) bool {
 	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn ||
 		p.Fault.Reason == ReasonDuplicateMember && a.Op != p.Op)
@@ -492,16 +494,16 @@ func (c *Call) Unselected() bool { return c.Finalizing && c.Group.DeletionTimest
 // Unselected reports whether the group is not being deleted and its CompositeController no longer selects it.
 func (o *Observed) Unselected() bool { return o.Finalizing && o.Group.DeletionTimestamp.IsZero() }
 
-// Records are what a status and vCenter tell of the members of a group, for questions about many vanished ones.
+// Records index what a status and vCenter say about the members of a group, to look up many vanished members.
 type Records struct {
 	byMoRef map[string][]*v1alpha1.Member
-	shown   map[int32]bool // the ordinals whose recorded member vCenter shows
+	shown   map[int32]bool // ordinals of recorded members that vCenter shows
 }
 
 // RecordsOf returns the records of members in a status, and of the VMs that vCenter shows.
 func RecordsOf(recorded []v1alpha1.Member, vms []VM) Records {
 	r := Records{make(map[string][]*v1alpha1.Member, len(recorded)), make(map[int32]bool, len(recorded))}
-	here := make(map[string][]string, len(vms)) // instanceUuids
+	here := make(map[string][]string, len(vms)) // instanceUuids by moRef
 	for i := range vms {
 		here[vms[i].MoRef] = append(here[vms[i].MoRef], vms[i].InstanceUUID)
 	}
@@ -515,13 +517,13 @@ func RecordsOf(recorded []v1alpha1.Member, vms []VM) Records {
 	return r
 }
 
-// Has reports whether the status has a vanished member.
+// Has reports whether the status lists a vanished member.
 func (r *Records) Has(x *Vanished) bool { return slices.ContainsFunc(r.byMoRef[x.MoRef], x.Is) }
 
-// Supersede reports whether another VM is the member now that x was: the status has that one and not x, and vCenter shows it.
+// Supersede reports whether another VM has become the member that x was: the status lists that VM and not x, and vCenter shows it.
 func (r *Records) Supersede(x *Vanished) bool { return !r.Has(x) && r.shown[x.Ordinal] }
 
-// Is reports whether a recorded member is the vanished one.
+// Is reports whether a recorded member is the vanished member.
 func (x *Vanished) Is(m *v1alpha1.Member) bool {
 	return x.MoRef == m.MoRef && (m.InstanceUUID == "" || x.InstanceUUID == "" || x.InstanceUUID == m.InstanceUUID)
 }

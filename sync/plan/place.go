@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// ZoneOf returns the zone of the member with that ordinal; empty if the spec has none. It depends on the ordinal alone, so a
-// member that is replaced under its ordinal stays in its zone.
+// ZoneOf returns the zone of the member with that ordinal; empty if the spec has no zones. The zone depends on the ordinal alone, so a
+// replacement runs in the zone of its predecessor.
 func ZoneOf(spec *v1alpha1.VmGroupSpec, ordinal int32) string {
 	zones := spec.Placement.Zones
 	if len(zones) == 0 {
@@ -20,7 +20,7 @@ func ZoneOf(spec *v1alpha1.VmGroupSpec, ordinal int32) string {
 }
 
 // AddressesOf returns the static addresses of the member with that ordinal, for each of spec.networks; nil if no network has
-// any. ok is false if a network has too few for that ordinal.
+// any. ok is false if a network has no address for that ordinal.
 func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []StaticAddresses, ok bool) {
 	static := slices.ContainsFunc(spec.Networks, func(n v1alpha1.Network) bool { return n.IPv4 != nil || n.IPv6 != nil })
 	if !static {

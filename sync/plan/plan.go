@@ -1,7 +1,7 @@
-// Package plan is the language of plans: what is observed of a group in Kubernetes and vCenter, what is to be done, and what
-// is reported. All packages that observe, decide, act or report use these types.
+// Package plan has the types of plans: what is observed of a group in Kubernetes and vCenter, which steps are wanted, and what is reported.
+// All packages that observe, decide, act or report use these types.
 //
-// They are values: there is no context, clock, logger, error, goroutine or client in this package, and time is data. Package
+// The types are values: this package has no context, clock, logger, error, goroutine or client, and gets the time as an argument. Package
 // planner makes the decisions. Apply and Show model what a step and an answer change.
 package plan
 
@@ -18,25 +18,23 @@ type Result struct {
 	Status v1alpha1.VmGroupStatus
 	// Children are the desired child objects, always all of them: Metacontroller deletes those that are not returned.
 	Children []Child
-	// Actions are the steps wanted now, ordered by rank, at most one for each member. All of one result can
-	// be started, in any order.
+	// Actions are the steps wanted now, ordered by rank, at most one for each member. The caller can start all of them, in any order.
 	Actions []Action
-	// Verdicts say what becomes of whom. A VM that has none is kept as it is.
+	// Verdicts say what the server does with each VM or ordinal, and why. A VM without a verdict is kept as it is.
 	Verdicts []Verdict
-	// Finalized ends the group: nothing of it is left in vCenter, nor among its children.
+	// Finalized completes the group's deletion: neither vCenter nor Kubernetes has VMs, folders or children of the group.
 	Finalized bool
-	// Resync is the longest time until the next hook call. InProgress asks for calls as often as there is room for: steps are to be taken,
-	// or something is awaited that can happen any moment.
+	// Resync is the longest time until the next hook call. InProgress asks for calls as often as the server has capacity for: the plan has
+	// steps, or waits for something that can happen at any moment.
 	Resync     time.Duration
 	InProgress bool
-	// Wake is after how long the plan must be made again even if nothing has changed; zero
-	// if it depends on no time.
+	// Wake is the time after which the plan must be made again even if nothing has changed; zero if the plan doesn't depend on the time.
 	Wake time.Duration
-	// SlowStart reports whether several members were lost at once: a few are recreated before the others.
+	// SlowStart reports whether several members were lost at once, so that a few are recreated before the others.
 	SlowStart bool
-	// Events are what is new since the stored status.
+	// Events report what is new since the stored status.
 	Events []Event
-	// Refusal is why the call is refused instead of answered; nil if it is answered. What else the result has is not sent then.
+	// Refusal is why the call is refused instead of answered; nil if it is answered. The server doesn't send the rest of a refused result.
 	Refusal *Refusal
 }
 
@@ -55,17 +53,17 @@ type Step struct {
 	Action
 }
 
-// Outlook is a forecast: the steps, and whether it was cut off.
+// Outlook is a forecast: the steps, and whether the forecast was cut off.
 type Outlook struct {
 	Steps []Step
 	More  bool
-	// New reports that nothing of the group is known: its manifest has no UID, and neither vCenter nor the server has a group of its name.
+	// New reports that the group doesn't exist yet: its manifest has no UID, and neither vCenter nor the server has a group of its name.
 	New bool
-	// Blocked is what the group waits for after the steps, if that is not the desired state; its reason is empty if it is.
+	// Blocked is what the group waits for after the steps, if they don't lead to the desired state; otherwise its reason is empty.
 	Blocked Fault
 }
 
-// Obstacle is what a step would meet in vCenter: somebody looked before it is taken.
+// Obstacle is a fault that a step would meet in vCenter, found by a preflight.
 type Obstacle struct {
 	VM string
 	Op Op
@@ -74,10 +72,10 @@ type Obstacle struct {
 	Fault
 }
 
-// Refusal is why a call gets no answer that Metacontroller would store: status and children stay as they are.
+// Refusal is why a call gets no answer that Metacontroller would store: status and children don't change.
 type Refusal struct {
 	// Message says what happened and what to do.
 	Message string
-	// Retry is when to call again if waiting helps; zero if somebody has to act.
+	// Retry is when to call again if waiting helps; zero if an operator has to act.
 	Retry time.Duration
 }

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable makes a text safe for a terminal, a log line and a status: it escapes what cannot be printed as in a Go string. People
-// choose names, in vCenter as in Kubernetes, and a control character in one could forge a line, color or hide text, or
-// reverse its direction (U+202E). Printable characters of any script stay.
+// Printable makes a text safe for a terminal, a log line and a status: it escapes unprintable characters as in a Go string. Users choose
+// names, in vCenter as in Kubernetes, and a control character in a name could forge a line, color or hide text, or reverse its direction
+// (U+202E). Printable characters of any script are kept.
 func Printable(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text
@@ -29,10 +29,10 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// unprintable also covers invalid UTF-8, which is decoded as U+FFFD.
+// unprintable is also true for U+FFFD, which is what invalid UTF-8 is decoded as.
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
-// Count says how many there are of something: "1 member", "2 members".
+// Count returns a number with its noun: "1 member", "2 members".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -40,19 +40,19 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Bounds of texts, in bytes. None is meant to be reached: each list in a text is bounded (AtMost), and so is each name.
+// Bounds of texts, in bytes. Texts don't normally reach them, because each list in a text is bounded (AtMost), and so is each name.
 const (
-	// TextMost bounds a text about a group: status.lastMessage, a condition's message, a verdict, a refusal. The API server takes 32,768
-	// characters in a condition (the CRD's schema, from metav1.Condition), and a status can have 26 of them: with this bound they have
-	// 0.1 MB together, of the 1.5 MiB that etcd takes in one request.
+	// TextMost bounds a text about a group: status.lastMessage, a condition's message, a verdict, a refusal. The API server accepts 32,768
+	// characters in a condition (the CRD's schema, from metav1.Condition), and a status can have 26 conditions: with this bound they have 0.1
+	// MB together, of the 1.5 MiB that etcd accepts in one request.
 	TextMost = 4000
 	// MemberTextMost bounds a text about one member: 1,000 of them have 0.5 MB.
 	MemberTextMost = 512
-	// itemMost bounds what a list has of one item. A name in vCenter has at most 80 characters, and one in Kubernetes 253.
+	// itemMost bounds one item of a list. A name in vCenter has at most 80 characters, and a name in Kubernetes 253.
 	itemMost = 253
 )
 
-// Bounded cuts a text to at most that many bytes, between two characters, and ends it with "…" then.
+// Bounded cuts a text that exceeds that many bytes between two characters, and appends "…".
 func Bounded(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -64,7 +64,8 @@ func Bounded(text string, most int) string {
 	return strings.ToValidUTF8(text[:cut], "") + "…"
 }
 
-// AtMost joins the first n items, each cut to 253 bytes, and says how many more there are. Every list in a text for people is one of its.
+// AtMost joins the first n items, each cut to 253 bytes, and says how many more there are. Every list in a message is made with AtMost or
+// SentencesAtMost.
 func AtMost(items []string, n int) string {
 	var b strings.Builder
 	for i, item := range items[:min(n, len(items))] {

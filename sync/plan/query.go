@@ -6,36 +6,35 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Query is what a group wants to know of vCenter beyond its own VMs.
+// Query says what a group needs to know from vCenter beyond its own VMs.
 type Query struct {
 	// Template is spec.template.
 	Template string
-	// Recorded are the members in the group's status, and its VMs that are off (in quarantine, and standby members), which are the
-	// last Kept: those not seen are looked up.
-	// It is immutable.
+	// Recorded are the members in the group's status, and at the end the Kept VMs that are off (in quarantine, and standby members). The
+	// inventory looks up those that it doesn't see. It is immutable.
 	Recorded []v1alpha1.Member
 	Kept     int
-	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
-	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
+	// RecordedIn is the vCenter (its about.instanceUuid) that has the recorded VMs; empty if unknown. The server doesn't look them up in
+	// another vCenter: there the same moRefs are other VMs, so that vCenter can't say whether these are gone.
 	RecordedIn string
 	// Adopt is spec.adopt.
 	Adopt []string
-	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and the template.
+	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and where the template is.
 	Home Home
-	// Taken are the names that members could not get because another object has them.
+	// Taken are the names that members could not get because other objects have them.
 	Taken []string
 	// Datastore and StoragePolicy are those of spec.placement.
 	Datastore, StoragePolicy string
 	// Rules are those of spec.placement.
 	Rules Rules
-	// Finalizing reports whether the group is being removed: a VM that lost its stamp was probably released by this server.
+	// Finalizing reports whether the group is being removed: then a VM that lost its stamp was probably released by this server.
 	Finalizing bool
-	// Preview reports that somebody only looks, perhaps at a group that nobody applied: the answer is what is known anyway. Nothing of
-	// the question is remembered, and nothing is read for it.
+	// Preview marks a dry run, perhaps for a group that was never applied. The answer has only what the inventory already knows: the inventory
+	// neither remembers the query nor reads anything for it.
 	Preview bool
 }
 
-// Query is what the group wants to know of vCenter.
+// Query returns what the group needs to know from vCenter.
 func (o *Observed) Query() Query {
 	if o.Unselected() {
 		return queryOf(o.Group, false)
@@ -50,7 +49,7 @@ func (o *Observed) Query() Query {
 	return ask
 }
 
-// queryOf is what a group wants to know.
+// queryOf returns what a group needs to know from vCenter.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, Rules: RulesOf(&g.Spec)}

@@ -1,6 +1,6 @@
 package plan
 
-// The reasons that the planner gives or acts on. Package vcfault has more, which the planner passes on unread.
+// The reasons that the planner gives or acts on. Package vcfault has others, which the planner only passes on.
 const (
 	ReasonReconciled          = "Reconciled"
 	ReasonReconciling         = "Reconciling"

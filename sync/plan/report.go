@@ -19,7 +19,7 @@ import (
 type Calls struct {
 	// Began is when the process began, and Last when the last call came; zero if none has.
 	Began, Last time.Time
-	// Silent: the last call, or the start, is so long ago that all leases have ended, so nothing is done.
+	// Silent reports whether the last call, or the start, is so long ago that all leases have ended, so the server does nothing.
 	Silent bool
 }
 
@@ -29,17 +29,18 @@ type Listed struct {
 	VMs []VM
 }
 
-// Report is what one replica of the server knows of a group, as GET /groups answers it. It has no user data.
+// Report is what one replica of the server knows about a group, as GET /groups returns it. It contains no user data.
 type Report struct {
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation,omitempty"`
-	// Lease reports whether this replica was recently called for the group and can act for it: when, and until when.
+	// Lease reports whether this replica was recently called for the group and can act for it; LastCall and LeaseEnds say when, and until
+	// when.
 	Lease     bool      `json:"lease"`
 	LastCall  time.Time `json:"lastCall,omitzero"`
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
-	// LastKnown reports that no hook call comes to this replica for any group: what it reports is as of LastCall.
+	// LastKnown reports that this replica gets no hook calls for any group: the report is as of LastCall.
 	LastKnown bool `json:"lastKnown,omitempty"`
 	// Finalizing reports whether the group is being removed.
 	Finalizing bool           `json:"finalizing,omitempty"`
@@ -49,13 +50,13 @@ type Report struct {
 	Message     string         `json:"message"`
 	// Since is since when the group has had its phase, or been paused.
 	Since time.Time `json:"since,omitzero"`
-	// Spec is the group's, in short; nil where this replica was not called.
+	// Spec is a summary of the group's spec; nil if this replica was not called for the group.
 	Spec *SpecReport `json:"spec,omitempty"`
-	// DesiredReplicas, UpdatedReplicas and Update are as in the status; not there where this replica was not called.
+	// DesiredReplicas, UpdatedReplicas and Update are as in the status; omitted if this replica was not called for the group.
 	DesiredReplicas int32                    `json:"desiredReplicas,omitempty"`
 	UpdatedReplicas int32                    `json:"updatedReplicas,omitempty"`
 	Update          *v1alpha1.UpdateProgress `json:"update,omitempty"`
-	// FormerTemplates are those that members were cloned from, other than the spec's.
+	// FormerTemplates are templates other than the spec's that members were cloned from.
 	FormerTemplates []string `json:"formerTemplates,omitempty"`
 	// Members are as in the status.
 	Members []v1alpha1.Member `json:"members"`
@@ -63,22 +64,22 @@ type Report struct {
 	Standby     []v1alpha1.StandbyMember  `json:"standby,omitempty"`
 	Quarantined []v1alpha1.Quarantined    `json:"quarantined,omitempty"`
 	Disks       []v1alpha1.PersistentDisk `json:"disks,omitempty"`
-	// Verdicts say what becomes of whom, by the last plan. A VM that has none is kept as it is.
+	// Verdicts are those of the last plan. A VM without a verdict is kept as it is.
 	Verdicts []Verdict `json:"verdicts,omitempty"`
-	// Pending is what is running or backing off; Faults are what is unusual.
+	// Pending are the actions that run or back off. Faults are the conditions that are unusual, and the faults of pending actions.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`
-	// WaitsForSlot reports whether the next step waits for those of other groups to end.
+	// WaitsForSlot reports whether the group's next step waits until steps of other groups have ended.
 	WaitsForSlot bool `json:"waitsForSlot,omitempty"`
-	// WaitsFor are the limits that it waits for.
+	// WaitsFor are the limits that the next step waits for.
 	WaitsFor []Limit `json:"waitsFor,omitempty"`
-	// LastPlan is the last plan with an action; plans of a settled group have none.
+	// LastPlan is the last plan with an action; plans of a settled group have no actions.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
-	// Actions are the last ones that ended, newest first. Only the report of a single group has them.
+	// Actions are the actions that ended last, the newest first. Only the report of a single group has them.
 	Actions []ActionReport `json:"actions,omitempty"`
 }
 
-// SpecReport is what a group's spec asks for, in short.
+// SpecReport is a summary of a group's spec.
 type SpecReport struct {
 	Template string `json:"template"`
 	CPU      int32  `json:"cpu"`
@@ -89,7 +90,7 @@ type SpecReport struct {
 	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
 }
 
-// ReportSpec reports what a group asks for.
+// ReportSpec summarizes a group's spec.
 func ReportSpec(g *v1alpha1.VmGroup) *SpecReport {
 	u := &g.Spec.Update
 	is := []string{string(cmp.Or(u.Strategy, v1alpha1.UpdateRolling))}
@@ -126,7 +127,7 @@ func (o *Observed) FormerTemplates() (former []string) {
 	return slices.Compact(former)
 }
 
-// PhaseBefore is a group's phase as last known, while vCenter's state is unknown, and what was said of it then; empty while it is known.
+// PhaseBefore returns a group's last known phase and its message, while vCenter's state is unknown; empty while it is known.
 func PhaseBefore(status *v1alpha1.VmGroupStatus) (phase v1alpha1.Phase, message string) {
 	reachable := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionVCenterReachable)
 	if reachable == nil || reachable.Status != metav1.ConditionFalse {
@@ -145,7 +146,7 @@ func PhaseBefore(status *v1alpha1.VmGroupStatus) (phase v1alpha1.Phase, message 
 	return phase, message
 }
 
-// PhaseSince is since when a group has had its phase, or been paused; zero if that is not known.
+// PhaseSince returns since when a group has had its phase, or has been paused; zero if unknown.
 func PhaseSince(status *v1alpha1.VmGroupStatus) time.Time {
 	for _, kind := range []string{v1alpha1.ConditionPaused, v1alpha1.ConditionStalled, v1alpha1.ConditionReconciling, v1alpha1.ConditionReady} {
 		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
@@ -160,19 +161,20 @@ type ActionReport struct {
 	// Time is when it ended.
 	Time time.Time `json:"time"`
 	Op   Op        `json:"op"`
-	// VM is the member's name; empty for what concerns no single member.
+	// VM is the member's name; empty if the action concerns no single member.
 	VM string `json:"vm,omitempty"`
-	// Reason says in words why the action was there.
+	// Reason says in words why the action was taken.
 	Reason string `json:"reason"`
-	// Result is ResultOK, or the reason of the fault; then Message says more of that.
+	// Result is ResultOK, or the reason of the fault; then Message is the fault's message.
 	Result  string `json:"result"`
 	Message string `json:"message,omitempty"`
-	// Times is how often it failed so, one try after another, and First is when it did first; Time is the last. Zero: once.
+	// Times is the number of consecutive tries that failed with this result; zero: one. First is the time of the first of them, Time that of
+	// the last.
 	Times int       `json:"times,omitempty"`
 	First time.Time `json:"first,omitzero"`
-	// DurationSeconds is how long it took, until what it did was visible.
+	// DurationSeconds is the time from the action's start until its effect was visible, in seconds.
 	DurationSeconds float64 `json:"durationSeconds"`
-	// QueuedSeconds is for how long of that vCenter queued its tasks, because it had too much to do.
+	// QueuedSeconds is the part of DurationSeconds for which vCenter queued the action's tasks, because it was busy.
 	QueuedSeconds float64 `json:"queuedSeconds,omitempty"`
 }
 
@@ -188,12 +190,12 @@ func ReportEnded(a *Action, fault Fault, at time.Time, took, queued time.Duratio
 // PendingReport is an action that is running, or that failed and is backing off.
 type PendingReport struct {
 	Op Op `json:"op"`
-	// VM is the member's name; empty for what concerns no single member.
+	// VM is the member's name; empty if the action concerns no single member.
 	VM    string `json:"vm,omitempty"`
 	State State  `json:"state"`
 	// Reason says in words why the action is there.
 	Reason string `json:"reason"`
-	// Since when it is running; RetryAfter is when one that failed is tried again.
+	// Since is when the action started; RetryAfter is when a failed one is tried again.
 	Since      time.Time `json:"since,omitzero"`
 	RetryAfter time.Time `json:"retryAfter,omitzero"`
 	// Fault is why the last try failed.
@@ -209,7 +211,7 @@ func ReportPending(a *Action, state State, fault Fault) PendingReport {
 	return p
 }
 
-// FaultReport is something unusual: a condition of the group, or why an action for a member failed.
+// FaultReport is a condition of the group that is unusual, or why an action for a member failed.
 type FaultReport struct {
 	Condition string `json:"condition,omitempty"`
 	VM        string `json:"vm,omitempty"`
@@ -217,13 +219,13 @@ type FaultReport struct {
 	Message   string `json:"message"`
 }
 
-// Blocks reports whether something keeps the group from its spec. That members differ blocks nothing: an update changes that, or
-// another condition says what it waits for; and members get user data whether their guests read it or not.
+// Blocks reports whether the fault keeps the group from reaching its spec. MembersDiffer doesn't: an update changes the members, or another
+// condition says what the update waits for. UserDataUnrecognized doesn't: members get the user data anyway.
 func (f *FaultReport) Blocks() bool {
 	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged && f.Condition != v1alpha1.ConditionUserDataUnrecognized
 }
 
-// PlanReport is a plan: the steps that were wanted then, each with its reason.
+// PlanReport is a plan: the steps that it wanted, each with its reason.
 type PlanReport struct {
 	At    time.Time    `json:"at"`
 	Steps []StepReport `json:"steps"`
@@ -253,8 +255,7 @@ func (a Action) MemberName() string {
 	return a.VM
 }
 
-// ReportFaults reports what is unusual: the conditions that are True only while something is, and the faults of pending
-// actions.
+// ReportFaults returns the unusual conditions that are True, and the faults of pending actions.
 func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []FaultReport {
 	faults := []FaultReport{}
 	stalled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
@@ -262,7 +263,7 @@ func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []Fau
 		c := &status.Conditions[i]
 		switch c.Type {
 		case v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
-			continue // it sums up the others
+			continue // this condition only sums up the others
 		}
 		if blocks := c.Status == metav1.ConditionTrue; blocks == (c.Type == v1alpha1.ConditionVCenterReachable) {
 			continue
@@ -284,15 +285,14 @@ func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []Fau
 	return faults
 }
 
-// reasonNoLease is the reason for an unknown readiness of members.
+// reasonNoLease is the reason of members whose readiness this replica doesn't know.
 const reasonNoLease = "NoLease"
 
-// Report returns what is known of a group that this replica of the server is not called for. known reports whether vCenter's
-// facts are fresh.
+// Report returns what a replica knows about a group that it isn't called for. known reports whether vCenter's state is known.
 func (g *Listed) Report(known bool) Report {
 	r := Report{Namespace: g.Namespace, Name: g.Name, UID: g.UID, Pending: []PendingReport{}, Faults: []FaultReport{},
 		Members: make([]v1alpha1.Member, len(g.VMs)),
-		Message: "this replica of the server was not called for the group recently: the members are as vCenter shows them"}
+		Message: "Metacontroller hasn't called this replica for the group recently: the members are as vCenter shows them"}
 	if !known {
 		r.Message += ", or last did: its inventory is not known now"
 	}
@@ -301,7 +301,7 @@ func (g *Listed) Report(known bool) Report {
 		r.Generation = max(r.Generation, vm.Generation)
 		r.Members[i] = v1alpha1.Member{Name: MemberName(g.Name, vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
 			Host: vm.Host, Revision: vm.Revision, Reason: reasonNoLease,
-			Message: "the replica of the server that is called for the group knows whether it is ready"}
+			Message: "only the replica that Metacontroller calls for the group knows whether the member is ready"}
 		if vm.Name != r.Members[i].Name {
 			r.Members[i].VMName = Printable(vm.Name)
 		}
@@ -309,8 +309,8 @@ func (g *Listed) Report(known bool) Report {
 	return r
 }
 
-// Recall completes listed VMs with what the statuses in reports say that their guests reported last, where this replica of the server has
-// seen no report since they were powered on. It changes no VM that it is given, and asks for reports only if there are such VMs.
+// Recall completes listed VMs whose guests this replica has seen no report of since they were powered on: it copies the guest's last report
+// from the statuses in reports. It doesn't change the VMs that it is given, and calls reports only if there are such VMs.
 func Recall(listed []Listed, reports func() []Report) {
 	silent := func(vm VM) bool { return vm.Power == PoweredOn && !vm.HasReported() }
 	var all []Report
@@ -346,14 +346,14 @@ func Recall(listed []Listed, reports func() []Report) {
 	}
 }
 
-// AllReports are those of the groups that this replica was called for, and of those that only vCenter's stamps tell of.
+// AllReports returns the reports of the groups that this replica was called for, and of groups that it knows only from stamps in vCenter.
 func AllReports(kept []Report, listed []Listed, known bool) []Report {
 	all, has := make([]Report, 0, len(kept)+len(listed)), make(map[types.UID]bool, len(kept))
 	for i := range kept {
 		r := &kept[i]
 		ended := r.Finalizing && !r.Lease && !r.LastKnown && len(r.Pending) == 0 && known &&
 			!slices.ContainsFunc(listed, func(g Listed) bool { return g.UID == r.UID })
-		if !ended { // another replica may have been called for the end of the deletion
+		if !ended { // another replica may have got the call that completed the deletion
 			all, has[r.UID] = append(all, *r), true
 		}
 	}
@@ -366,24 +366,24 @@ func AllReports(kept []Report, listed []Listed, known bool) []Report {
 	return all
 }
 
-// Slots are the vCenter tasks of this replica: how many it can run at once, how many it does, and how many groups wait for one.
+// Slots are the vCenter tasks of this replica: how many can run at once, how many do, and how many groups wait for a slot.
 type Slots struct {
 	Most    int `json:"most"`
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
-	// Limits are how many steps of each kind can run at once.
+	// Limits say how many steps of each kind can run at once.
 	Limits []Limit `json:"limits"`
 }
 
-// Limit is how many steps of one kind can run at once, and why.
+// Limit says how many steps of one kind can run at once, and why.
 type Limit struct {
 	// Of says which steps: "clones", or "clones from host-12".
 	Of string `json:"of"`
-	// Now of at most Most can run, and Running do.
+	// Now is how many can run, Most the maximum of Now, and Running how many run.
 	Now     int `json:"now"`
 	Most    int `json:"most"`
 	Running int `json:"running"`
-	// Reason says why it is that.
+	// Reason says why Now has its value.
 	Reason string `json:"reason"`
 }
 
@@ -404,7 +404,7 @@ func SortReports(all []Report) {
 	})
 }
 
-// UsableIPs returns those of a guest's addresses that can be published, in their order.
+// UsableIPs returns the addresses of a guest that can be published, in their order.
 func UsableIPs(ips []string) []netip.Addr {
 	var all []netip.Addr
 	for _, ip := range ips {
@@ -415,8 +415,8 @@ func UsableIPs(ips []string) []netip.Addr {
 	return all
 }
 
-// Usable parses an address that a guest reports, and reports whether it can be published: the API server refuses an EndpointSlice
-// with an unspecified, loopback or link-local address, or one with a zone, and one guest must not block its group.
+// Usable parses an address that a guest reports, and reports whether the server can publish it: the API server refuses an EndpointSlice
+// with an unspecified, loopback or link-local address, or an address with a zone, and one guest must not block its group.
 func Usable(ip string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(ip)
 	a = a.Unmap()

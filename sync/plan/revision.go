@@ -9,21 +9,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// RevisionAlgorithm is the version of Revision's algorithm. Every stamp has it beside the
-// revision, so that a later version of this server can tell an old hash from a changed spec.
+// RevisionAlgorithm is the version of Revision's algorithm. Every stamp has it beside the revision, so that a later version of the server
+// can distinguish an older algorithm's hash from a changed spec.
 const RevisionAlgorithm = 1
 
-// Revision is a short hash of the part of the spec that only a new clone can change: what members are cloned from and
-// where to, and what they get at their first boot. Only fields that are set enter it, as name, length and value; so a
-// field that a later version adds changes no revision of a group that does not use it, and an upgrade of this server
-// rolls nobody's VMs (a golden test checks this). cpu, memory and their allocation are not part of it: they can be changed on an existing
-// VM. Nor are address ranges: a member's own addresses are in its stamp, so more addresses replace no member.
+// Revision returns a short hash of the part of the spec that only a new clone can change: what members are cloned from and where to, and
+// what they get at their first boot. Only fields that are set enter the hash, as name, length and value. So a field that a later version
+// adds doesn't change the revision of groups that don't use it, and an upgrade of the server replaces no VMs (a golden test checks this).
+// The hash excludes cpu, memory and their allocation, because they can be changed on an existing VM, and address ranges, because a member's
+// own addresses are in its stamp, so more addresses replace no member.
 //
-// It is for a group without user data; see RevisionWith.
+// Revision is for a group without user data; see RevisionWith.
 func Revision(spec *v1alpha1.VmGroupSpec) string { return RevisionWith(spec, "") }
 
-// RevisionWith is the revision of a group whose user data has that hash (Related.Digest): a changed text makes a new
-// revision, wherever it comes from.
+// RevisionWith returns the revision of a group whose user data has that hash (Related.Digest). A changed text makes a new revision; the
+// name of its Secret or ConfigMap doesn't matter.
 func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	var text []byte
 	set := func(name, value string) {
@@ -50,7 +50,7 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	for i := range spec.Networks {
 		reviseNetwork(&spec.Networks[i], set)
 	}
-	if len(spec.Disks) > 0 { // which ones a member has is in its stamp
+	if len(spec.Disks) > 0 { // a member's stamp says which disks it has
 		set("disks", "some")
 	}
 	if hardware := jsonOf(spec.Hardware.WithoutAllocation()); hardware != "{}" {
@@ -65,7 +65,7 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// AllocationOf returns the reservations, limits and shares that spec.hardware sets, as the stamp records them; "" if none.
+// AllocationOf returns the reservations, limits and shares of spec.hardware, as the stamp records them; "" if none is set.
 func AllocationOf(spec *v1alpha1.VmGroupSpec) string {
 	if text := jsonOf(spec.Hardware.Allocation()); text != "{}" {
 		return text
@@ -73,13 +73,13 @@ func AllocationOf(spec *v1alpha1.VmGroupSpec) string {
 	return ""
 }
 
-// jsonOf returns a part of the spec as JSON, which has only the fields that are set.
+// jsonOf returns a part of the spec as JSON, with only the fields that are set.
 func jsonOf(part any) string {
 	text, _ := json.Marshal(part) // cannot fail: texts, numbers and flags
 	return string(text)
 }
 
-// reviseNetwork enters a network. Its name comes first, so that the fields after it belong to it.
+// reviseNetwork adds a network to the hash. The network's name comes first, so that the fields after it belong to that network.
 func reviseNetwork(n *v1alpha1.Network, set func(name, value string)) {
 	set("networks.network", n.Network)
 	set("networks.dhcp", strconv.FormatBool(n.WantsDHCP()))

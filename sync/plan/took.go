@@ -2,11 +2,11 @@ package plan
 
 import "time"
 
-// Took is what a step took in vCenter, and whether vCenter had too much to do.
+// Took says how long a step's tasks took in vCenter, and whether vCenter was overloaded.
 type Took struct {
-	// Queued and Ran are how long its tasks waited to be started, and ran, by vCenter's own clock; zero where vCenter does not say.
+	// Queued and Ran are how long the step's tasks waited for their start, and ran, by vCenter's clock; zero if vCenter doesn't say.
 	Queued, Ran time.Duration
-	// Overload is vCenter's name of the fault by which it said that it has too much to do; empty if it did not.
+	// Overload is the name of the fault by which vCenter said that it is overloaded; empty if it didn't.
 	Overload string
 	// Unanswered reports whether a call got no answer.
 	Unanswered bool

@@ -23,9 +23,9 @@ const (
 	ReasonUserDataEmpty       = "UserDataEmpty"
 	ReasonUserDataNotText     = "UserDataNotText"
 	ReasonUserDataTooLarge    = "UserDataTooLarge"
-	// ReasonUserDataNotGiven: the request has no related objects, as when somebody asks for the forecast of a manifest.
+	// ReasonUserDataNotGiven: the request has no related objects, like a request for the forecast of a manifest.
 	ReasonUserDataNotGiven = "UserDataNotGiven"
-	// ReasonUserDataUnrecognized is of user data that guests get, and that no guest reads.
+	// ReasonUserDataUnrecognized: guests get the user data, but can't read its format.
 	ReasonUserDataUnrecognized = "UserDataUnrecognized"
 )
 
@@ -61,19 +61,20 @@ func (s Sensitive) IsIgnition() bool {
 }
 
 const (
-	// runBegins are the beginnings of what cloud-init lets the kernel run.
+	// runBegins are the beginnings of user data that cloud-init lets the kernel run.
 	runBegins = `#!|#cloud-boothook`
 	// windowsBegins are the beginnings by which Windows' cloudbase-init recognizes user data.
 	windowsBegins = `#ps1|rem cmd|<script>|<powershell>`
 	// jinjaLine is the first line of a template.
 	jinjaLine = `## template: jinja`
-	// mimeWithin is where cloud-init looks for the header of a MIME message, in bytes.
+	// mimeWithin is the number of bytes in which cloud-init looks for the header of a MIME message.
 	mimeWithin = 4096
 )
 
-// The user data that a guest reads, by its beginning. cloud-init (INCLUSION_TYPES_MAP) ignores case, and blanks, except before what the kernel
-// is to run. Its handler of templates passes on only cloud-config, scripts and, since Debian 13, boothooks; what an expression becomes,
-// only the guest knows. Of a text that doesn't begin with a header, "MIME-Version" makes no MIME message. test/judges asks cloud-init.
+// The user data that a guest reads, by its beginning. cloud-init (INCLUSION_TYPES_MAP) ignores case, and leading blanks except before what the
+// kernel runs. Its handler of templates accepts only cloud-config, scripts and, since Debian 13, boothooks; only the guest knows what an
+// expression becomes. "MIME-Version" doesn't make a MIME message of a text that doesn't begin with a header. test/judges compares this with
+// cloud-init.
 var (
 	plainUserData    = regexp.MustCompile(`(?i)^(` + runBegins + `|\s*(#cloud-config|#include|#part-handler|` + windowsBegins + `))`)
 	templateUserData = regexp.MustCompile(`(?i)^` + jinjaLine + `[ \t\r]*\n(` + runBegins + `|\s*(#cloud-config([^-]|-jsonp|$)|\{[{%#]|` + windowsBegins + `))`)
@@ -86,28 +87,27 @@ func (s Sensitive) isRecognized() bool {
 	return s.IsIgnition() || plainUserData.MatchString(start) || templateUserData.MatchString(start) || mimeUserData.MatchString(start)
 }
 
-// encodedAtMost is the maximum size that EncodeUserData makes of a text of that many bytes: incompressible data is stored in
-// blocks, with a few bytes for each.
+// encodedAtMost is the maximum size of EncodeUserData's result for a text of that many bytes: gzip stores incompressible data in blocks,
+// with a few bytes for each block.
 func encodedAtMost(size int) int { return base64.StdEncoding.EncodedLen(size + size/1024 + 64) }
 
-// Format prints "[redacted]" for every verb: where a verb does not suit a value, fmt calls no String method, and prints
-// the value.
+// Format prints "[redacted]" for every verb. A String method wouldn't suffice: fmt prints the value itself if the verb doesn't suit it.
 func (Sensitive) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// Format prints Details without the user data. An Action has a pointer to them, and for a pointer that does not suit a verb (%s of
-// an Action) fmt prints everything behind it without calling its methods.
+// Format prints Details without the user data. An Action has a pointer to its Details, and if a verb doesn't suit a pointer (%s of an
+// Action), fmt prints everything that it points to without calling methods.
 func (d Details) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Zone:%q Home:%q Addresses:%q Prepared:%q}", d.Zone, d.Home, d.AddressText, d.Prepared)
 }
 
-// UserDataRef is what spec.userData names.
+// UserDataRef is the key of a Secret or ConfigMap that spec.userData names.
 type UserDataRef struct {
 	// Kind is Secret or ConfigMap.
 	Kind                 string
 	Namespace, Name, Key string
 }
 
-// UserDataOf returns what a group's spec.userData names; false if nothing. It depends on spec and metadata alone.
+// UserDataOf returns the key that a group's spec.userData names; false if the field is not set. It depends on spec and metadata alone.
 func UserDataOf(g *v1alpha1.VmGroup) (UserDataRef, bool) {
 	from := g.Spec.UserData
 	if from == nil {
@@ -127,7 +127,7 @@ func UserDataOf(g *v1alpha1.VmGroup) (UserDataRef, bool) {
 	return r, true
 }
 
-// String returns the object's kind and name for people: "Secret shop/web-data".
+// String returns the object's kind and name for messages: "Secret shop/web-data".
 func (r UserDataRef) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
 // Resource is the API's resource name for the kind: "secrets".
@@ -137,21 +137,20 @@ func (r UserDataRef) fault(reason, format string, args ...any) Related {
 	return Related{Fault: &Fault{Reason: reason, NeedsOperator: true, Message: fmt.Sprintf(format, args...)}}
 }
 
-// NoRelated is for a call without any related objects: a fault if the group wants some.
+// NoRelated returns the Related of a call without any related objects: a fault if spec.userData names one.
 func NoRelated(g *v1alpha1.VmGroup) Related {
 	r, wanted := UserDataOf(g)
 	if !wanted {
 		return Related{}
 	}
 	return r.fault(ReasonUserDataNotGiven,
-		"spec.userData names %s, but neither this request nor a hook call for the group has brought it here: "+
-			"add it to the manifests, ask the server that Metacontroller calls for the group, or apply the group first", r)
+		"spec.userData names %s, which is unknown here: add it to the manifests, or apply the group and ask the server that Metacontroller calls (--server)", r)
 }
 
-// NotGiven reports whether the call has no related objects although the group wants some.
+// NotGiven reports whether the call has no related objects although spec.userData names one.
 func (r Related) NotGiven() bool { return r.Fault != nil && r.Fault.Reason == ReasonUserDataNotGiven }
 
-// NotFound is for an object that does not exist. brought reports whether the call had objects of that kind.
+// NotFound returns the fault for an object that the call doesn't have. brought reports whether the call had other objects of that kind.
 func (r UserDataRef) NotFound(brought bool) Related {
 	reason := ReasonSecretNotFound
 	if r.Kind == "ConfigMap" {
@@ -161,10 +160,10 @@ func (r UserDataRef) NotFound(brought bool) Related {
 		return r.fault(reason, "%s, which spec.userData names, is not there: create it", r)
 	}
 	return r.fault(reason, "%s, which spec.userData names, is not there, or Metacontroller does not bring it: create it; "+
-		"and see that the CompositeController has the customize hook and Metacontroller is allowed to get, list and watch %s", r, r.Resource())
+		"and check that the CompositeController has the customize hook and that Metacontroller is allowed to get, list and watch %s", r, r.Resource())
 }
 
-// KeyNotFound is for an object without the key.
+// KeyNotFound returns the fault for an object without the key.
 func (r UserDataRef) KeyNotFound(keys []string) Related {
 	keys = slices.Sorted(slices.Values(keys))
 	has := "it has no keys at all"
@@ -174,17 +173,17 @@ func (r UserDataRef) KeyNotFound(keys []string) Related {
 	return r.fault(ReasonUserDataKeyNotFound, "%s, which spec.userData names, has no key %q (%s): add it, or name another", r, r.Key, has)
 }
 
-// Take returns the value of the key as user data if a guest can be given it. No part of the value gets into a fault.
+// Take returns the value of the key as user data, or a fault if guests can't get it. A fault contains no part of the value.
 func (r UserDataRef) Take(value []byte) Related {
 	text := string(value)
 	switch {
 	case strings.TrimSpace(text) == "":
 		return r.fault(ReasonUserDataEmpty, "the key %q of %s, which spec.userData names, is empty: put a text for cloud-init or Ignition into it", r.Key, r)
-	case strings.ToValidUTF8(text, "") != text: // DataSourceVMware decodes it as UTF-8, and fails where it is not
+	case strings.ToValidUTF8(text, "") != text: // DataSourceVMware decodes the text as UTF-8, and fails if it isn't
 		return r.fault(ReasonUserDataNotText,
-			"the key %q of %s, which spec.userData names, is no text in UTF-8, and cloud-init takes nothing else this way: put the text itself into it, neither compressed nor encrypted", r.Key, r)
+			"the key %q of %s, which spec.userData names, is not text in UTF-8, which is all that cloud-init reads here: store the plain text, neither compressed nor encrypted", r.Key, r)
 	}
-	if encodedAtMost(len(text)) > MaxUserData { // otherwise the costly check is not needed
+	if encodedAtMost(len(text)) > MaxUserData { // only then is the costly check needed
 		if encoded, _ := EncodeUserData(Sensitive(text)); len(encoded) > MaxUserData {
 			return r.fault(ReasonUserDataTooLarge,
 				"the key %q of %s, which spec.userData names, has %d bytes, compressed and encoded %d, and a VM can be given %d: shorten it, or let cloud-init fetch the rest (#include)",

@@ -1,16 +1,16 @@
 package plan
 
-// Verdict says what becomes of one VM of a group, or of one ordinal that no VM has.
+// Verdict says what the server does with one VM of a group, or with one ordinal that has no VM.
 type Verdict struct {
 	// VM is the member's name; for a VM in quarantine, the name that it has there.
 	VM string `json:"vm"`
-	// MoRef is the VM's; empty for an ordinal that no VM has.
+	// MoRef is the VM's; empty for an ordinal without a VM.
 	MoRef string `json:"moRef,omitempty"`
-	// Is the verdict.
+	// Is is the decision.
 	Is Decision `json:"verdict"`
 	// Reason says in words why.
 	Reason string `json:"reason"`
-	// WaitsFor says what has to happen first; empty if nothing has to.
+	// WaitsFor says what has to happen first; empty if nothing.
 	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
@@ -18,11 +18,11 @@ type Verdict struct {
 type Decision string
 
 const (
-	// Keep is for a VM that stays as it is. Those of which nothing more is to be said have no Verdict.
+	// Keep is for a VM that isn't changed. VMs with nothing to report have no Verdict.
 	Keep Decision = "Keep"
-	// Update is for a VM that becomes as the spec says: in place, or by a new clone.
+	// Update is for a VM that is brought to the spec, in place or by a new clone.
 	Update Decision = "Update"
-	// Remove is for a VM that leaves the group.
+	// Remove is for a VM that is removed from the group.
 	Remove Decision = "Remove"
 	// Heal is for a member that is restarted or replaced because it stays unready.
 	Heal Decision = "Heal"

@@ -35,7 +35,7 @@ func (f *facts) isAnswering(m *member, i int) (ready bool) {
 	}
 	a, port := f.Answers.Of[m.MoRef], fmt.Sprintf("port %d of %s", portOf(r), address)
 	switch {
-	case a.Refused && a.Address == address || f.Answers.Nobody:
+	case a.Refused && a.Address == address || f.Answers.NoneAllowed:
 		m.answer = answer{silence: refusal(address), open: true, refused: true}
 		return f.wasReady(m, i)
 	case a.Address != address || a.Concluded == "":
@@ -78,7 +78,7 @@ func (s *sets) findSuppressed() {
 	suppressed := s.facts.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
 	const kept = "; until then, members stay as ready as they were, none is healed, and updates wait"
 	switch {
-	case s.facts.Answers.Nobody:
+	case s.facts.Answers.NoneAllowed:
 		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask any member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
 	case len(refused) > 0:

@@ -215,7 +215,7 @@ func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
 	if n := replaced(); n != 3 {
 		t.Errorf("%d of 3 would be replaced", n)
 	}
-	o.Answers.Nobody = true
+	o.Answers.NoneAllowed = true
 	if f := planner.Forecast(o); replaced() != 0 || f.Blocked.Reason != plan.ReasonProbeRefused {
 		t.Errorf("%d would be replaced by a server that can ask nobody; blocked by %q", replaced(), f.Blocked.Reason)
 	}

@@ -222,7 +222,7 @@ var changeStories = map[string]func(*story){
 			o.Answers.Suppressed = false
 		})
 		s.happens("the server is restarted without --probe-networks, and the group scaled to 4", func(o *plan.Observed) {
-			o.Answers = plan.Answers{Nobody: true}
+			o.Answers = plan.Answers{NoneAllowed: true}
 			s.scale(4)(o)
 		})
 		s.happens("--probe-networks has another network", func(o *plan.Observed) {

@@ -7,42 +7,42 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The kubelet's thresholds decide: successThreshold answers in a row make a member one that answers, failureThreshold failures one that is
-// silent. There is one brake. The kubelet asks from the node that the container runs on; the server asks through the network, so a failure
-// says as much about the path as about the member. When those that answered before fail together, the path is suspected, and no failure
-// is believed until one of them answers:
+// The kubelet's thresholds decide: successThreshold consecutive answers mean that a member answers, failureThreshold consecutive failures
+// that it is silent. There is one exception. The kubelet probes from the container's own node; the server probes through the network, so a
+// failure may be due to the path instead of the member. If the members that answered before fail together, the server suspects the path,
+// and ignores failures until one of them answers:
 //
-//	of a group that several members of answered before | all of them have failed often enough, and none answered meanwhile
-//	of a group that only one did                       | that one has, and so have those of all other groups that can be compared, or of
-//	                                                   | two or more since the same minute
+//	in a group of which several members answered before | all of them have reached failureThreshold, and none answered since
+//	in a group of which only one did                    | that one has, and so have those of all other groups that can be compared, or
+//	                                                    | those of two or more groups since the same minute
 //
-// A group that never answered is compared with nobody, nor is a member: it is silent.
+// A group or member that never answered isn't compared with others: it is silent.
 
-// Groups that fail at once are at least so many, and begin to fail within that time of each other.
+// Groups fail together if at least manyGroups begin to fail within atOnce of each other.
 const (
 	manyGroups = 3
 	atOnce     = time.Minute
 )
 
-// streak is how the newest tries of a member ended.
+// streak records how the newest tries of a member ended.
 type streak struct {
-	settled   bool // it answered before, or its status says that it is ready
+	settled   bool // the member answered before, or its status says that it is ready
 	oks, fail int  // in a row
 	failing   time.Time
-	beside    bool // it is asked again since another one answered that was asked since it began to fail
+	beside    bool // the member was asked again after another one answered that was asked since this one began to fail
 	concluded plan.Conclusion
 	failure   string
 }
 
-// path is what is known of the way to a group's members.
+// path is what is known about the network path to a group's members.
 type path struct {
 	suspected bool
 	since     time.Time
-	beside    bool      // it is suspected because other groups fail, too
-	answered  time.Time // when the newest try began that succeeded
+	beside    bool      // the path is suspected because other groups fail, too
+	answered  time.Time // when the newest successful try began
 }
 
-// compared reports whether a member counts when all fail: it answered before, and is not known to be silent.
+// compared reports whether a member counts when the server checks whether all fail: it answered before, and isn't known to be silent.
 func (t *target) compared() bool { return t.settled && t.concluded != plan.Silent }
 
 func (g *group) successes() int {
@@ -60,7 +60,8 @@ func threshold(n *int32, otherwise int) int {
 	return otherwise
 }
 
-// asks notes that a member is about to be asked. Answers that come while it is asked say nothing: the path may have been mended meanwhile.
+// asks records that a member is about to be asked. Answers of others that arrive during this try don't count, because the path may have
+// recovered during the try.
 func (p *Prober) asks(g *group, t *target) {
 	if t.beside = false; t.fail == 0 {
 		return
@@ -72,7 +73,7 @@ func (p *Prober) asks(g *group, t *target) {
 	t.beside = answered.After(t.failing)
 }
 
-// answer notes that a try succeeded, and reports whether that changed what is concluded of the group.
+// answer records that a try succeeded, and reports whether that changed a conclusion about the group.
 func (g *group) answer(t *target, began time.Time) (changed bool) {
 	t.oks, t.fail, t.failing = t.oks+1, 0, time.Time{}
 	if began.After(g.answered) {
@@ -85,7 +86,7 @@ func (g *group) answer(t *target, began time.Time) (changed bool) {
 	return changed
 }
 
-// fail notes that a try failed, and why, and reports whether that changed what is concluded of the group. The caller holds mu.
+// fail records that a try failed, and why, and reports whether that changed a conclusion about the group. The caller holds mu.
 func (p *Prober) fail(g *group, t *target, why string, now time.Time) (changed bool) {
 	if t.oks, t.fail = 0, t.fail+1; t.fail == 1 {
 		t.failing = now
@@ -109,7 +110,8 @@ func (p *Prober) fail(g *group, t *target, why string, now time.Time) (changed b
 	return silent || suspect
 }
 
-// compare decides about a member that failed often enough, by those that answered before. Neither: some of those that it is compared with were not asked again yet.
+// compare decides about a member that failed failureThreshold times, by comparing it with the members that answered before. Neither result:
+// some of those were not asked again yet.
 func (p *Prober) compare(g *group, t *target) (silent, suspect bool) {
 	switch {
 	case !t.settled:
@@ -154,8 +156,8 @@ func (g *group) alone(t *target) bool {
 	return true
 }
 
-// fails reports since when all members that can be compared fail, and whether each has failed often enough; the zero time if one does not
-// fail. any reports whether there are any.
+// fails returns since when all members that can be compared fail, and whether each has failed failureThreshold times; the zero time if one
+// does not fail. any reports whether there are such members.
 func (g *group) fails() (since time.Time, often, any bool) {
 	often = true
 	for _, t := range g.targets {
@@ -173,7 +175,7 @@ func (g *group) fails() (since time.Time, often, any bool) {
 	return since, often && any, any
 }
 
-// elsewhere returns when the newest try began that succeeded in another group.
+// elsewhere returns when the newest successful try in another group began.
 func (p *Prober) elsewhere(g *group) (newest time.Time) {
 	for _, other := range p.groups {
 		if other != g && other.answered.After(newest) {
@@ -183,12 +185,12 @@ func (p *Prober) elsewhere(g *group) (newest time.Time) {
 	return newest
 }
 
-// suspect stops believing failures.
+// suspect makes the server ignore the group's failures.
 func (g *group) suspect(now time.Time, beside bool) {
 	g.suspected, g.since, g.beside = true, now, beside
 }
 
-// trust believes failures again, of tries from now on: those before say nothing.
+// trust makes the server accept failures again, of tries from now on; earlier failures don't count.
 func (g *group) trust() (changed bool) {
 	if !g.suspected {
 		return false
@@ -200,7 +202,7 @@ func (g *group) trust() (changed bool) {
 	return true
 }
 
-// suspected is how many groups' paths are.
+// suspected returns the number of groups whose paths are suspected.
 func (p *Prober) suspected() (n int) {
 	for _, g := range p.groups {
 		if g.suspected {

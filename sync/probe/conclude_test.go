@@ -114,7 +114,7 @@ func TestAMemberThatFailsIsSilentUnlessAllThatAnsweredFailTogether(t *testing.T)
 		{"who never answered fails once after the path is mended", "a1+ a2+ an3- a1- a2- a1- a2- a1+ an3-", "1 Answering, 2 Answering, n3"},
 		{"who never answered fails again and again after it", "a1+ a2+ an3- a1- a2- a1- a2- a1+ an3- an3-", "1 Answering, 2 Answering, n3 Silent"},
 		{"all of a group whose status said they were ready fail after a restart", "a1- a2- a1- a2-", "1, 2; suspected"},
-		{"nobody ever answered", "A1- A2- A1- A2-", "1 Silent, 2 Silent"},
+		{"none ever answered", "A1- A2- A1- A2-", "1 Silent, 2 Silent"},
 		{"alone in its group and in the world", "a1+ a1- a1-", "1 Silent"},
 		{"alone in its group, never answered, others do", "b1+ A1- b1+ A1-", "1 Silent"},
 		{"alone in its group, another group answers", "a1+ b1+ a1- b1+ a1-", "1 Silent"},
@@ -162,7 +162,7 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever happens: when the path breaks and is mended, nobody is silent whose service ran all the time.
+// When the path breaks and recovers, no member becomes silent whose service ran all the time, whatever else happens.
 func TestNobodyIsSilentBecauseThePathBroke(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -178,7 +178,7 @@ func TestNobodyIsSilentBecauseThePathBroke(t *testing.T) {
 		}
 		broken := false
 		for range 12 {
-			for i := range (1 + r.IntN(4)) * len(all) { // each is asked in each time, in any order
+			for i := range (1 + r.IntN(4)) * len(all) { // each member is asked once in each round, in any order
 				if i%len(all) == 0 {
 					r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 				}

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Networks are those that the server is allowed to ask members in.
+// Networks are the networks in which the server is allowed to probe members.
 type Networks struct {
 	Allowed []netip.Prefix
-	// Own are the server's own addresses, which are refused in any network: what listens there trusts those who run beside it.
+	// Own are the server's own addresses, which are refused in any network: services that listen there may trust local clients.
 	Own []netip.Addr
 }
 
-// Allow reports whether an address can be asked. Whatever is allowed, loopback, link-local (where clouds have their metadata service,
-// 169.254.169.254), multicast and unspecified addresses never are; nor are those of never, and those that embed an IPv4 address.
+// Allow reports whether an address can be probed. Loopback, link-local (where clouds have their metadata service, 169.254.169.254),
+// multicast and unspecified addresses are refused in any network; so are the addresses in never, and those that embed an IPv4 address.
 func (n *Networks) Allow(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || !a.IsGlobalUnicast() || slices.Contains(n.Own, a) || embedsIPv4(a) {
 		return false
@@ -24,8 +24,8 @@ func (n *Networks) Allow(a netip.Addr) bool {
 	return slices.ContainsFunc(n.Allowed, contains) && !slices.ContainsFunc(never, contains)
 }
 
-// never are addresses that lead elsewhere than their network says: to an IPv4 address that they embed, or to the metadata service or an agent
-// of a cloud, which trusts who asks. Each cloud's documentation has its own; most are link-local.
+// never are addresses that lead to another host than their network suggests: to an IPv4 address that they embed, or to a cloud's metadata
+// service or agent, which trusts its clients. Each cloud documents its own; most are link-local.
 var never = []netip.Prefix{
 	netip.MustParsePrefix("::/96"),              // IPv4-compatible (RFC 4291, 2.5.5.1)
 	netip.MustParsePrefix("::ffff:0:0:0/96"),    // IPv4-translated, SIIT (RFC 2765)
@@ -34,7 +34,7 @@ var never = []netip.Prefix{
 	netip.MustParsePrefix("2001::/32"),          // Teredo (RFC 4380)
 	netip.MustParsePrefix("2002::/16"),          // 6to4 (RFC 3056)
 	netip.MustParsePrefix("192.88.99.0/24"),     // the relays of 6to4 (RFC 3068)
-	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: fd00:ec2::254, and what else it has on its instances
+	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: fd00:ec2::254, and its other services on instances
 	netip.MustParsePrefix("fd20:ce::/32"),       // Google Cloud: fd20:ce::254
 	netip.MustParsePrefix("fd00:c1::/32"),       // Oracle Cloud: fd00:c1::a9fe:a9fe
 	netip.MustParsePrefix("fd00:42::42/128"),    // Scaleway

@@ -1,8 +1,9 @@
-// Package probe asks members whether their service answers (spec.readiness.tcpSocket and httpGet), as a kubelet asks a Pod's containers.
+// Package probe probes members' services (spec.readiness.tcpSocket and httpGet), as a kubelet probes a Pod's containers. Its code calls a
+// probe "asking" a member.
 //
-// It asks only the addresses that it is given, which vCenter reports for members of groups under lease, and of these only those within
-// the networks that the server's settings allow. So many are asked at once, each member and each address by one connection at a time. What
-// follows from the answers is in conclude.go.
+// It probes only the addresses that vCenter reports for members of groups under lease, and only within the networks that the server's
+// settings allow. Config.AtOnce bounds the connections; each member and each address has one connection at a time. conclude.go says what
+// follows from the answers.
 package probe
 
 import (
@@ -23,11 +24,12 @@ import (
 )
 
 const (
-	// defaultAtOnce bounds the connections at once, of all groups: less than a process may have open files (1,024, by default).
+	// defaultAtOnce bounds the simultaneous connections of all groups. It is less than the number of files that a process may open (1,024, by
+	// default).
 	defaultAtOnce = 256
 	// addressGap is the shortest time between two connections to one address, however many members report it.
 	addressGap = 100 * time.Millisecond
-	// soon is within which time a member that is not ready is asked first.
+	// soon bounds the time until a member that isn't ready is first asked.
 	soon = time.Second
 )
 
@@ -36,16 +38,16 @@ type Config struct {
 	Networks Networks
 	// Dial connects; nil: the network of the process.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Changed is called when what is concluded of a group changed.
+	// Changed is called when a conclusion about a group changed.
 	Changed func(uid types.UID)
-	// AtOnce bounds the connections at once.
+	// AtOnce bounds the simultaneous connections.
 	AtOnce int
 	// Jitter returns a time of at least 0 and less than most; nil draws at random.
 	Jitter  func(most time.Duration) time.Duration
 	Metrics prometheus.Registerer
 }
 
-// Prober asks. Its methods can be called at any time from any goroutine.
+// Prober probes members. Its methods can be called at any time from any goroutine.
 type Prober struct {
 	cfg   Config
 	tried *prometheus.CounterVec
@@ -63,7 +65,7 @@ type Prober struct {
 // group is a group whose members are asked.
 type group struct {
 	readiness v1alpha1.Readiness
-	until     time.Time // its lease
+	until     time.Time // the end of the group's lease
 	targets   map[string]*target
 	refused   map[string]netip.Addr
 	down      map[string]bool // members that are not asked, as they are down
@@ -77,18 +79,18 @@ type target struct {
 	address netip.Addr
 	next    time.Time
 	gone    bool
-	down    bool // it was, and has not answered since
+	down    bool // the member was down, and has not answered since
 	streak
 }
 
-// pacing is one address, which several members may report.
+// pacing limits the connections to one address, which several members may report.
 type pacing struct {
 	targets int
 	busy    bool
 	next    time.Time
 }
 
-// New returns a prober that asks nobody until Run.
+// New returns a prober that asks no member until Run.
 func New(cfg Config) *Prober {
 	if cfg.AtOnce == 0 {
 		cfg.AtOnce = defaultAtOnce
@@ -113,19 +115,19 @@ func New(cfg Config) *Prober {
 	return p
 }
 
-// Ask makes a group's members be asked until a time; no members ends that. What is known of a member stays while its address and the way in
-// which it is asked do.
+// Ask makes the prober ask a group's members until a time. A call without members stops that. The prober keeps what it knows about a member
+// as long as the member's address and the spec's probe don't change.
 func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.groups[uid]
-	nobody := len(ask.Members)+len(ask.Down) == 0
-	if g != nil && (nobody || !until.After(now) || !sameQuestion(&g.readiness, &ask.Readiness)) {
+	none := len(ask.Members)+len(ask.Down) == 0
+	if g != nil && (none || !until.After(now) || !sameQuestion(&g.readiness, &ask.Readiness)) {
 		p.drop(uid, g)
 		g = nil
 	}
-	if nobody || !until.After(now) {
+	if none || !until.After(now) {
 		return
 	}
 	isNew := g == nil
@@ -161,14 +163,14 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	p.signal()
 }
 
-// sameQuestion reports whether two specs ask the same.
+// sameQuestion reports whether two specs have the same probe.
 func sameQuestion(a, b *v1alpha1.Readiness) bool {
 	x, y := *a, *b
 	x.Check, x.InitialDelaySeconds, x.TimeoutSeconds = y.Check, y.InitialDelaySeconds, y.TimeoutSeconds
 	return reflect.DeepEqual(x, y)
 }
 
-// add adds a member to those that are asked. was reports whether it is known to have been down, and has not answered since.
+// add adds a member to those that are asked. was reports whether the member was down, and has not answered since.
 func (p *Prober) add(uid types.UID, g *group, m plan.Asked, was bool, now time.Time) {
 	t := &target{uid: uid, moRef: m.MoRef, address: m.Address, down: was || g.down[m.MoRef]}
 	t.settled = m.Ready && !t.down
@@ -213,7 +215,7 @@ func (p *Prober) drop(uid types.UID, g *group) {
 	delete(p.groups, uid)
 }
 
-// Answers returns what is known of a group's members, if they are asked as this spec says.
+// Answers returns what is known about a group's members, if they are probed as this spec says.
 func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
 	if !r.Probes() {
 		return plan.Answers{}
@@ -222,9 +224,9 @@ func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
 	defer p.mu.Unlock()
 	g := p.groups[uid]
 	if g == nil || !sameQuestion(&g.readiness, r) || time.Now().After(g.until) {
-		return plan.Answers{Nobody: len(p.cfg.Networks.Allowed) == 0}
+		return plan.Answers{NoneAllowed: len(p.cfg.Networks.Allowed) == 0}
 	}
-	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Suppressed: g.suspected, Nobody: len(p.cfg.Networks.Allowed) == 0}
+	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Suppressed: g.suspected, NoneAllowed: len(p.cfg.Networks.Allowed) == 0}
 	for moRef, t := range g.targets {
 		all.Of[moRef] = plan.Answer{Address: t.address, Concluded: t.concluded, Failure: t.failure, Down: t.down}
 	}

@@ -121,7 +121,7 @@ func asked(r v1alpha1.Readiness, ready bool, addresses ...string) plan.Ask {
 	return a
 }
 
-// look is what is known of a group, as "vm-0 Answering" or "vm-1 Silent (connection refused)".
+// look returns what is known about a group, as "vm-0 Answering" or "vm-1 Silent (connection refused)".
 func look(p *Prober, uid types.UID, r v1alpha1.Readiness) string {
 	var all []string
 	a := p.Answers(uid, &r)
@@ -368,7 +368,7 @@ func TestTheLoopHearsOfEachConclusionOnce(t *testing.T) {
 	})
 }
 
-// Whatever a guest sends, the text for the status is one of the server's own.
+// The text for the status is always one of the server's own, whatever a guest sends.
 func FuzzWhatAGuestAnswers(f *testing.F) {
 	for _, seed := range []string{ok, "HTTP/1.1 503 x\r\n\r\n", "HTTP/2.0 200\r\n\r\n", "\x16\x03\x01", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n", "HTTP/1.1 000 \r\n\r\n", ""} {
 		f.Add([]byte(seed), false)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Run asks until ctx ends, and returns when its goroutines have ended.
+// Run asks members until ctx ends, and returns when its goroutines have ended.
 func (p *Prober) Run(ctx context.Context) {
 	defer p.tries.Wait()
 	timer := time.NewTimer(0)
@@ -24,7 +24,7 @@ func (p *Prober) Run(ctx context.Context) {
 	}
 }
 
-// signal makes Run look again.
+// signal wakes Run.
 func (p *Prober) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -32,7 +32,7 @@ func (p *Prober) signal() {
 	}
 }
 
-// begin asks the members that are due, as far as there are connections left. It returns how long to wait for the next one, if that is known.
+// begin asks the members that are due, as long as there are connections left. It returns how long to wait for the next member, if known.
 func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 	return 0, false
 }
 
-// end notes how a try ended.
+// end records how a try ended.
 func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time, o outcome) {
 	now := time.Now()
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time
 		delete(p.addresses, t.address)
 	}
 	p.signal()
-	if ctx.Err() != nil { // it says nothing about the member
+	if ctx.Err() != nil { // the try was canceled, which says nothing about the member
 		p.mu.Unlock()
 		return
 	}
@@ -97,7 +97,7 @@ func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time
 	}
 }
 
-// dues are the members by when they are to be asked next: a heap.
+// dues is a heap of members, by the time at which they are next due.
 type dues []*target
 
 func (d *dues) add(t *target) { heap.Push(d, t) }

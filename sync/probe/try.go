@@ -26,11 +26,11 @@ const maxHead = 16 << 10
 // question is how a member is asked.
 type question struct {
 	address netip.AddrPort
-	http    *v1alpha1.HTTPGet // nil: its port has to accept a connection
+	http    *v1alpha1.HTTPGet // nil: a TCP probe
 	timeout time.Duration
 }
 
-// questionOf is how a spec asks at an address.
+// questionOf returns the probe of a spec at an address.
 func questionOf(r *v1alpha1.Readiness, address netip.Addr) question {
 	q := question{http: r.HTTPGet, timeout: plan.Seconds(r.ProbeTimeoutSeconds, v1alpha1.DefaultProbeTimeout)}
 	if q.http != nil {
@@ -41,17 +41,17 @@ func questionOf(r *v1alpha1.Readiness, address netip.Addr) question {
 	return q
 }
 
-// outcome is how a try ended: one of a few words for metrics, and a text for the status, which is empty if it succeeded.
+// outcome is how a try ended: one of a few words for metrics, and a text for the status, empty if the try succeeded.
 type outcome struct{ result, failure string }
 
 var answered = outcome{result: "answered"}
 
-// ask asks once, and takes no longer than the question's time-out. One connection, to a literal address within the allowed networks: no name
-// is looked up, and no proxy is used. A closed connection lingers for a second at most, instead of a minute in TIME-WAIT
+// ask asks once, within the question's time-out. It makes one connection, to a literal address within the allowed networks: it looks up no
+// name, and uses no proxy. A closed connection lingers for a second at most, instead of a minute in TIME-WAIT
 // (kubernetes/kubernetes#115143).
 func (p *Prober) ask(ctx context.Context, q question) outcome {
 	if !p.cfg.Networks.Allow(q.address.Addr()) {
-		return outcome{"forbidden", "the server is not allowed to ask it"}
+		return outcome{"forbidden", "--probe-networks doesn't allow this address"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
@@ -78,9 +78,8 @@ func (p *Prober) ask(ctx context.Context, q question) outcome {
 	return answered
 }
 
-// get makes one request on a connection, and returns the status. It reads no body, and follows no redirect: a 3xx is success, as the
-// kubelet has it, and what it leads to isn't asked. Nor does it verify a certificate, like the kubelet (kubernetes/kubernetes,
-// pkg/probe/http).
+// get makes one request on a connection, and returns the status. It reads no body, and follows no redirect: a 3xx counts as success, as for
+// the kubelet. Like the kubelet, it verifies no certificate (kubernetes/kubernetes, pkg/probe/http).
 func get(ctx context.Context, c net.Conn, q question) (code int, err error) {
 	request, err := requestOf(ctx, q)
 	if err != nil {
@@ -97,7 +96,7 @@ func get(ctx context.Context, c net.Conn, q question) (code int, err error) {
 		return 0, err
 	}
 	head := bufio.NewReader(io.LimitReader(c, maxHead))
-	for { // a 1xx announces another, except for 101
+	for { // another response follows a 1xx, except for 101
 		response, err := http.ReadResponse(head, request)
 		if err != nil {
 			return 0, err
@@ -110,7 +109,7 @@ func get(ctx context.Context, c net.Conn, q question) (code int, err error) {
 
 func requestOf(ctx context.Context, q question) (*http.Request, error) {
 	target, err := url.Parse(q.http.Path)
-	if err != nil || target.Host != "" || target.Scheme != "" { // "//host/" is a path here
+	if err != nil || target.Host != "" || target.Scheme != "" { // a path such as "//host/" isn't a URL with a host
 		target = &url.URL{Path: q.http.Path}
 	}
 	target.Scheme, target.Host, target.User, target.Fragment = "http", q.address.String(), nil, ""
@@ -134,7 +133,7 @@ func requestOf(ctx context.Context, q question) (*http.Request, error) {
 			request.Host = h.Value
 			continue
 		}
-		if !named[name] { // it replaces ours
+		if !named[name] { // the first one replaces the server's own header
 			named[name] = true
 			request.Header.Del(name)
 		}
@@ -143,7 +142,7 @@ func requestOf(ctx context.Context, q question) (*http.Request, error) {
 	return request, nil
 }
 
-// failed says why a try failed, in words of its own.
+// failed says why a try failed, in the server's own words, because a guest's could contain anything.
 func failed(ctx context.Context, q question, err error) outcome {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
@@ -151,7 +150,7 @@ func failed(ctx context.Context, q question, err error) outcome {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return outcome{"refused", "connection refused"}
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return outcome{"unreachable", "no route to it"}
+		return outcome{"unreachable", "no route to the member"}
 	case q.http == nil:
 		return outcome{"broken", "the connection broke"}
 	case q.http.Scheme == v1alpha1.ProbeHTTPS:

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Bag has what an action sends that nobody must see. Its zero value is empty. Its methods can be called from any goroutine, also of nil.
+// Bag has the secrets that an action sends. Its zero value is empty. Its methods can be called from any goroutine, and on nil.
 type Bag struct {
 	mu     sync.Mutex
 	values []string
@@ -24,7 +24,7 @@ func (b *Bag) Add(value string) {
 	}
 }
 
-// Clean masks the secrets of the process, and those in the bag: of long ones also each part that a text may have cut out.
+// Clean masks the secrets of the process and those in the bag. It also masks parts of long secrets, because a text may contain only a part.
 func (b *Bag) Clean(text string) string { return b.cleaner()(text) }
 
 func (b *Bag) cleaner() func(string) string {
@@ -54,11 +54,11 @@ func (b *Bag) cleaner() func(string) string {
 	return func(text string) string { return parts.mask(whole.clean(Clean(text))) }
 }
 
-// block is half of the length that a part of a long secret has to have to be masked for certain, in bytes.
+// block is half of the length from which a part of a long secret is certainly masked, in bytes.
 const block = 12
 
-// parts finds each part of some secrets in a text, if it is long enough: in any run of 2*block bytes of a secret is a whole block that
-// begins at a multiple of its length.
+// parts finds parts of secrets in a text. A part of 2*block bytes contains a whole block that begins at a multiple of block, so an index of
+// these blocks finds it.
 type parts struct {
 	secrets []string
 	blocks  map[string][]place
@@ -66,7 +66,7 @@ type parts struct {
 
 type place struct{ secret, at int }
 
-// alike is how many places of equal blocks are known.
+// alike bounds the places that are indexed for equal blocks.
 const alike = 16
 
 func indexParts(secrets []string) *parts {
@@ -81,7 +81,7 @@ func indexParts(secrets []string) *parts {
 	return x
 }
 
-// mask masks the parts, and what little is between two of them.
+// mask masks the parts, and short gaps between two of them.
 func (x *parts) mask(text string) string {
 	var spans [][2]int
 	for at := 0; at+block <= len(text); {
@@ -115,7 +115,7 @@ func (x *parts) mask(text string) string {
 	return b.String()
 }
 
-// extent is what a text has in common with a secret around one place.
+// extent returns the part of a text that equals the secret around one place.
 func (x *parts) extent(text string, at int, p place) (from, to int) {
 	s := x.secrets[p.secret]
 	from, to = at, at+block

@@ -1,6 +1,6 @@
-// This file reads small files that others write while the server runs: tokens, passwords, certificates. Whatever
-// is in a file's place, reading it ends, and returns the file complete or not at all. Its mutex guards which files are being read, and
-// is never held while one is.
+// This file reads small files that other programs write while the server runs: tokens, passwords, certificates. A read always ends, even if
+// the path is a FIFO or on a hanging file system, and returns the file complete or not at all. The mutex guards the list of files that are
+// being read, and isn't held during a read.
 
 package secret
 
@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// Largest is the largest size of a file, in bytes. Bundles of authorities are the largest files.
+	// Largest is the largest size of a file, in bytes. Bundles of CAs are the largest files.
 	Largest = 1 << 20
-	// patience bounds a reading, on a file system that does not answer.
-	patience = 5 * time.Second
-	// settle is how long a file must be unchanged: somebody may still be writing it.
+	// readTime bounds a read, on a file system that does not answer.
+	readTime = 5 * time.Second
+	// settle is how long a file must be unchanged: a program may still be writing it.
 	settle = 100 * time.Millisecond
-	// tries is how often a file is read that keeps changing.
+	// tries is how often a file that keeps changing is read.
 	tries = 20
 )
 
-// errHangs means that a file could not be read in time. Nobody else reads it until that reading has ended.
+// errHangs means that a file could not be read in time. Until that read ends, no other read of the file begins.
 var errHangs = errors.New("the file system does not answer")
 
 // ReadFile returns the content of a regular file. It follows symbolic links, because Kubernetes mounts Secrets with them. It reads until
-// two readings agree. Errors are of package fs, such as fs.ErrNotExist, and contain nothing of the content.
-func ReadFile(path string) ([]byte, error) { return readings.of(path, patience, wholeFile) }
+// two reads agree. Errors are of package fs, such as fs.ErrNotExist, and contain no content.
+func ReadFile(path string) ([]byte, error) { return readings.of(path, readTime, wholeFile) }
 
 var readings = shared{running: map[string]*reading{}}
 
-// shared runs one reading of each file at a time: one that hangs stays the only one.
+// shared runs one read of each file at a time, so a file that hangs occupies only one goroutine.
 type shared struct {
 	mu      sync.Mutex
 	running map[string]*reading
 }
 
-// reading is a reading in progress. text and err are valid once done is closed.
+// reading is a read in progress. text and err are valid once done is closed.
 type reading struct {
 	done  chan struct{}
 	until time.Time
@@ -50,11 +50,11 @@ type reading struct {
 	err   error
 }
 
-func (s *shared) of(path string, patience time.Duration, read func(string) ([]byte, error)) ([]byte, error) {
+func (s *shared) of(path string, within time.Duration, read func(string) ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	r := s.running[path]
 	if r == nil {
-		r = &reading{done: make(chan struct{}), until: time.Now().Add(patience)}
+		r = &reading{done: make(chan struct{}), until: time.Now().Add(within)}
 		s.running[path] = r
 		go func() {
 			r.text, r.err = read(path)
@@ -77,7 +77,7 @@ func (s *shared) of(path string, patience time.Duration, read func(string) ([]by
 
 func wholeFile(path string) ([]byte, error) { return whole(path, time.Sleep) }
 
-// whole reads until a file has been unchanged for settle, and two readings agree.
+// whole reads until a file has been unchanged for settle, and two reads agree.
 func whole(path string, sleep func(time.Duration)) ([]byte, error) {
 	text, written, err := once(path)
 	for range tries {
@@ -96,11 +96,11 @@ func whole(path string, sleep func(time.Duration)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it keeps changing")}
+	return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("the file keeps changing")}
 }
 
-// once reads a file, and when it was last written. Neither a FIFO nor a device blocks it: it opens only regular files, and
-// without waiting, in case the file is no longer regular.
+// once reads a file and its modification time. Neither a FIFO nor a device blocks it: it opens only regular files, and with O_NONBLOCK, in
+// case the file is no longer regular.
 func once(path string) (text []byte, written time.Time, err error) {
 	fail := func(why error) ([]byte, time.Time, error) {
 		return nil, written, &fs.PathError{Op: "read", Path: path, Err: why}
@@ -127,7 +127,7 @@ func once(path string) (text []byte, written time.Time, err error) {
 		return nil, written, err
 	}
 	if len(text) > Largest {
-		return fail(errors.New("it is larger than 1 MiB"))
+		return fail(errors.New("the file is larger than 1 MiB"))
 	}
 	return text, info.ModTime(), nil
 }

@@ -95,21 +95,21 @@ func TestAHangingFileSystemBlocksOnlyOneReader(t *testing.T) {
 		release, begun := make(chan struct{}), 0
 		hang := func(string) ([]byte, error) { begun++; <-release; return []byte("late"), nil }
 		for range 3 {
-			if _, err := s.of("a", patience, hang); !errors.Is(err, errHangs) {
+			if _, err := s.of("a", readTime, hang); !errors.Is(err, errHangs) {
 				t.Errorf("%v", err)
 			}
 		}
 		synctest.Wait()
 		before := time.Now()
-		if _, err := s.of("a", patience, hang); !errors.Is(err, errHangs) || time.Since(before) > 0 || begun != 1 {
+		if _, err := s.of("a", readTime, hang); !errors.Is(err, errHangs) || time.Since(before) > 0 || begun != 1 {
 			t.Errorf("%v after %s, %d readings", err, time.Since(before), begun)
 		}
-		if text, err := s.of("b", patience, func(string) ([]byte, error) { return []byte("b"), nil }); string(text) != "b" || err != nil {
+		if text, err := s.of("b", readTime, func(string) ([]byte, error) { return []byte("b"), nil }); string(text) != "b" || err != nil {
 			t.Errorf("%q, %v", text, err)
 		}
 		close(release)
 		synctest.Wait()
-		if text, err := s.of("a", patience, hang); string(text) != "late" || err != nil {
+		if text, err := s.of("a", readTime, hang); string(text) != "late" || err != nil {
 			t.Errorf("%q, %v", text, err)
 		}
 	})

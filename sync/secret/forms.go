@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// escapes are the ways in which a text is written within another one.
+// escapes are the ways in which a text is escaped within another one.
 var escapes = []func(string) string{
 	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace,
 	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;").Replace,
 	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace, // encoding/xml, html/template
 	inJSON,
-	strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace, // of inJSON: without its care for HTML
+	strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace, // undoes the escapes that inJSON adds for HTML
 	quoted,
 	url.QueryEscape,
 	url.PathEscape,
@@ -42,8 +42,8 @@ var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 func lowerHex(s string) string { return percent.ReplaceAllStringFunc(s, strings.ToLower) }
 
-// forms are the ways in which a secret may be written: escaped, also twice (in XML within JSON); in base64, whatever is before and behind it
-// there (user:password); in hexadecimal digits.
+// forms returns the ways in which a secret may be written: escaped, also twice (in XML within JSON); in base64, also as a part of a longer
+// text (user:password); in hexadecimal digits.
 func forms(s string) []string {
 	all := []string{s}
 	for range 2 {
@@ -63,12 +63,13 @@ func forms(s string) []string {
 	return slices.Compact(all)
 }
 
-// inBase64 are the characters that a text has in base64, in both alphabets, at each of the three places where it may begin in a group.
+// inBase64 returns the characters of a text in base64, in both alphabets, for each of the three offsets at which the text may begin in a
+// group of three bytes.
 func inBase64(s string) (all []string) {
 	for before := range 3 {
 		padded := append(make([]byte, before), s...)
-		first := []int{0, 2, 3}[before] // the characters before have bits of what is before
-		last := len(padded) * 8 / 6     // and the one behind has bits of what is behind
+		first := []int{0, 2, 3}[before] // the characters before these depend on the bytes before the text
+		last := len(padded) * 8 / 6     // and the next one depends on the bytes after it
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			if text := e.EncodeToString(padded); first < last {
 				all = append(all, text[first:last])

@@ -1,9 +1,9 @@
-// Package secret keeps this process's own secrets out of the texts that come from outside: a fault may echo the request that it answers,
-// with the password in it, and ends up in a status, on a page, in the log.
+// Package secret keeps this process's own secrets out of texts that come from outside: a fault may quote the request that it answers, with
+// the password in it, and ends up in a status, on a page, in the log.
 //
-// There are two kinds. Few and long-lived ones (the account's password, sessions, tokens) are known to the whole process: Keep them, and
-// Clean texts. Data that an action sends, such as the user data of a guest, is large, and known to the action alone, which has
-// a Bag.
+// There are two kinds. A few long-lived secrets (the account's password, sessions, tokens) are known to the whole process: Keep registers
+// them, and Clean masks them. Data that an action sends, such as the user data of a guest, is large, and known to the action alone, which
+// has a Bag.
 package secret
 
 import (
@@ -22,21 +22,21 @@ import (
 const Mask = "[redacted]"
 
 const (
-	// shortest is the length of the shortest text that is masked, in bytes, and wordy that of the shortest that is masked within a word:
-	// a shorter one might be a part of any word.
+	// shortest is the length of the shortest text that is masked, in bytes. wordy is the length from which a text is also masked within a
+	// word: a shorter one could be a part of many words.
 	shortest, wordy = 4, 8
-	// former is how many values of a source are known: an answer may echo one that was replaced meanwhile.
+	// former is how many values of a source are remembered: an answer may quote a value that was replaced after the request.
 	former = 8
 )
 
-// kept are the secrets of the process, by their source.
+// kept has the secrets of the process, by their source.
 var kept struct {
 	sync.Mutex
 	by   map[string][]string
 	mask atomic.Pointer[masker]
 }
 
-// Keep makes Clean know a secret. Of one source, the last few are known.
+// Keep registers a secret for Clean. The last few values of each source are remembered.
 func Keep(source, value string) {
 	if len(value) < shortest {
 		return
@@ -56,7 +56,7 @@ func Keep(source, value string) {
 	kept.mask.Store(m)
 }
 
-// Clean masks the secrets of the process in a text, in whatever way they are written there.
+// Clean masks the secrets of the process in a text, in any of their forms.
 func Clean(text string) string {
 	if m := kept.mask.Load(); m != nil {
 		return m.clean(text)
@@ -64,7 +64,7 @@ func Clean(text string) string {
 	return text
 }
 
-// Writer cleans what is written to it, at each call for itself.
+// Writer cleans what is written to it, each call separately.
 type Writer struct{ io.Writer }
 
 func (w Writer) Write(p []byte) (int, error) {
@@ -94,7 +94,7 @@ func newMasker(secrets []string) *masker {
 		}
 	}
 	byLength := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) }
-	slices.SortFunc(long, byLength) // of several that begin at one place, the first counts
+	slices.SortFunc(long, byLength) // if several begin at one place, the first in the list counts
 	slices.SortFunc(m.short, byLength)
 	pairs := make([]string, 0, 2*len(long))
 	for _, form := range slices.Compact(long) {
@@ -113,7 +113,7 @@ func (m *masker) clean(text string) string {
 	return text
 }
 
-// replaceWord masks a word: neither before nor behind it there is a letter or a digit.
+// replaceWord masks a word that has neither a letter nor a digit before or after it.
 func replaceWord(text, word string) string {
 	at := strings.Index(text, word)
 	if at < 0 {

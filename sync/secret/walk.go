@@ -2,14 +2,15 @@ package secret
 
 import "reflect"
 
-// CleanAll cleans all texts that v leads to, in place. v is a pointer, and has no cycles. What is clean is only read.
+// CleanAll cleans all texts that are reachable from v, in place. v is a pointer, and has no cycles. CleanAll writes only to texts that
+// contain a secret.
 func (b *Bag) CleanAll(v any) { walk(reflect.ValueOf(v), b.cleaner()) }
 
 func walk(v reflect.Value, clean func(string) string) {
 	switch v.Kind() {
 	case reflect.String:
 		if text := v.String(); v.CanSet() && text != "" {
-			if cleaned := clean(text); cleaned != text { // else it is only read
+			if cleaned := clean(text); cleaned != text { // write only if a secret was masked
 				v.SetString(cleaned)
 			}
 		}
@@ -22,7 +23,7 @@ func walk(v reflect.Value, clean func(string) string) {
 			return
 		}
 		inside := v.Elem()
-		if inside.Kind() != reflect.Pointer && v.CanSet() { // it cannot be changed where it is
+		if inside.Kind() != reflect.Pointer && v.CanSet() { // the value in an interface can't be changed in place
 			changed := reflect.New(inside.Type()).Elem()
 			changed.Set(inside)
 			walk(changed, clean)

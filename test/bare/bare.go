@@ -18,7 +18,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Fleet is so many groups, a folder each, of so many members. Slots is how many members are worked on at once.
+// Fleet is a number of groups, each with a folder and a number of members. Slots is how many members are worked on at once.
 type Fleet struct{ Groups, Members, Slots int }
 
 // Login logs a client in to the vCenter.
@@ -100,7 +100,7 @@ func (f Fleet) TakeDown(ctx context.Context, login Login) (time.Duration, error)
 	})
 }
 
-// done returns what waits for the end of a task that a call began.
+// done returns a function that waits for the end of a task.
 func done(ctx context.Context) func(*object.Task, error) error {
 	return func(task *object.Task, err error) error {
 		if err != nil {
@@ -110,7 +110,7 @@ func done(ctx context.Context) func(*object.Task, error) error {
 	}
 }
 
-// each does something for each number below n, as many at once as there are slots.
+// each calls do for each number below n, in at most Slots goroutines at once.
 func (f Fleet) each(n int, do func(int) error) error {
 	work, failed := make(chan int, n), make(chan error, n)
 	for i := range n {
@@ -136,7 +136,7 @@ func (f Fleet) each(n int, do func(int) error) error {
 	return errors.Join(all...)
 }
 
-// measure returns how long something takes while a watch is open.
+// measure returns how long do takes while a watch is open.
 func (f Fleet) measure(ctx context.Context, login Login, do func(*govmomi.Client) error) (time.Duration, error) {
 	client, err := login(ctx)
 	if err != nil {

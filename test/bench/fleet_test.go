@@ -32,7 +32,7 @@ var (
 	fleetDuring = flag.Duration("fleet.during", 20*time.Second, "how long it is watched during full reads, at least")
 )
 
-// limitFor is the GOMEMLIMIT that docs/install.md names for so many VMs.
+// limitFor returns the GOMEMLIMIT that docs/install.md recommends for that many VMs.
 func limitFor(b *testing.B, machines int) string {
 	b.Helper()
 	page, err := docs.Pages.ReadFile("install.md")
@@ -167,11 +167,11 @@ func quantiles(times []time.Duration) (p50, p99 float64) {
 }
 
 // BenchmarkFleet measures a server whose vCenter has up to 40,000 VMs, half of them members of groups of ten: Metacontroller calls for
-// each group every 30 s, and somebody powers five members a second off; first at rest, then during a full read at leisure, as the server makes
-// them now and then, then during full reads one after another, as after its start or while groups are deleted. The
-// embedded vCenter is in this process; the server has a process of its own, with GOMEMLIMIT as the manifests set it. Somebody asks for
-// /groups and /metrics meanwhile. The goals for 40,000: less than 300 MB, hook calls below 5 ms (p99, in the server) during a full read, and less
-// than a second (p99) until a member that was powered off is on again. A busy machine may take twice these times; more is a failure.
+// each group every 30 s, and the test powers five members a second off; first at rest, then during a full read at leisure, as the server makes
+// them now and then, then during full reads one after another, as after its start or while groups are deleted. The embedded vCenter is in this
+// process; the server has a process of its own, with GOMEMLIMIT as the manifests set it. During that time, a client reads /groups and /metrics.
+// The goals for 40,000: less than 300 MB, hook calls below 5 ms (p99, in the server) during a full read, and less than a second (p99) until a
+// member that was powered off is on again. A busy machine may take twice these times; more is a failure.
 func BenchmarkFleet(b *testing.B) {
 	for size := range strings.SplitSeq(*fleetSizes, ",") {
 		b.Run("vms="+size, func(b *testing.B) {
@@ -202,7 +202,7 @@ func measureFleet(b *testing.B, vms int) {
 
 	s.get("/fleet/reset")
 	beside := make(chan struct{})
-	go func() { // to the end of the read: a read that somebody waits for would hurry it, and end it in its own time
+	go func() { // to the end of the read: a caller that waits for it would make the server read faster
 		defer close(beside)
 		began := time.Now()
 		go s.get("/groups")

@@ -32,7 +32,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// figures are what the server's process says of itself.
+// figures are the server process's own measurements.
 type figures struct {
 	Ready             float64 // seconds from its start
 	CPU               float64 // seconds
@@ -44,8 +44,8 @@ type figures struct {
 	Members, Machines int
 }
 
-// serveFleet is the process of the server. It has what `vmgroup serve` has by default but for the page, the probes, and who did what by
-// vCenter's events.
+// serveFleet is the process of the server. It has all parts of `vmgroup serve` but the page, the probes, and the reading of vCenter's
+// events.
 func serveFleet() {
 	began := time.Now()
 	var groups *loop.Loop

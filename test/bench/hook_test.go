@@ -125,7 +125,7 @@ func asReal(tb testing.TB, g *metacontroller.Group) []byte {
 	return body
 }
 
-// bareHandler is the least that any hook does: chi, a decoded request and an encoded answer, in the same types.
+// bareHandler does the minimum of any hook: chi, a decoded request and an encoded answer, in the same types.
 func bareHandler(answer any) http.Handler {
 	r := chi.NewRouter()
 	r.Post("/sync", func(w http.ResponseWriter, r *http.Request) {

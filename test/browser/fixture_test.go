@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// world is what the page shows; tests change it.
+// world is the data that the page shows; tests change it.
 type world struct {
 	mu     sync.Mutex
 	groups []plan.Report

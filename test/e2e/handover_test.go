@@ -31,7 +31,7 @@ func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 		namespace string
 		apply     []string
 		commands  string
-		scaled    bool // by somebody else, before
+		scaled    bool // by another client, before
 		want      string
 	}{
 		"kubectl apply":                   {"hand-over-1", nil, found[1], true, "8"},

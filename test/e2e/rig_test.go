@@ -317,7 +317,7 @@ func (r *rig) vms(t *testing.T, namespace, name string) map[string]mo.VirtualMac
 	for _, vm := range list {
 		var properties mo.VirtualMachine
 		if err := vm.Properties(ctx, vm.Reference(), []string{"name", "config", "runtime.powerState"}, &properties); err != nil {
-			continue // gone meanwhile
+			continue // removed since it was listed
 		}
 		all[properties.Name] = properties
 	}

@@ -64,7 +64,7 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	}
 }
 
-// The label of a group that nobody serves names no install: kubectl shows it.
+// kubectl shows the label of a group that no install serves.
 func TestKubectlShowsTheLabelOfTheInstall(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "unserved")
@@ -225,7 +225,7 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 	}
 }
 
-// A disk that is given up is data that is lost, or so somebody may think.
+// A disk that is given up may be data that is lost.
 func TestDisksAreOnlyAddedAndGrowWhileTheGroupHasMembers(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "disks")

@@ -112,7 +112,7 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 		k.refuses(t, "another label of a group with "+what, "", label("=east"), "from none to 'east'")
 		status(`{"` + what + `":null}`)
 	}
-	k.passes(t, "another label of a group that nobody serves", "", label("=east")...)
+	k.passes(t, "another label of a group that no install serves", "", label("=east")...)
 	k.kubectl(t, "patch", "vg", "web", "--type=merge", "-p", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)
 	k.kubectl(t, "scale", "vg/web", "--replicas=0")
 	k.refuses(t, "scaled, but not there yet", "", label("=east"), "from none to 'east'")
@@ -218,7 +218,7 @@ func TestALabelSaysWhichInstallServesAGroup(t *testing.T) {
 	}
 	t.Logf("as kubectl shows it:\n%s", k("get", "vg", "-L", vcenterLabel))
 	if g := r.group(t, namespace, "nowhere"); g.Status.Phase != "" || len(g.Finalizers) > 0 {
-		t.Errorf("somebody serves the group whose label names no install: %q, %v", g.Status.Phase, g.Finalizers)
+		t.Errorf("an install serves the group whose label names no install: %q, %v", g.Status.Phase, g.Finalizers)
 	}
 
 	label := func(name, value string) []string {

@@ -19,7 +19,7 @@ var pardoned = []struct{ object, check, reason string }{
 	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-resources: CPU limit is not set", "a CPU limit would throttle the answers that Metacontroller waits for; memory is limited"},
 	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-ephemeral-storage-request-and-limit", "the root file system is read-only: nothing is stored"},
 	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-replicas", "one replica, as Metacontroller has one: while it moves, VMs run on"},
-	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-strategy", "one replica after the other: nothing waits for the hooks meanwhile"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-strategy", "one replica after the other: nothing waits for the hooks during that time"},
 }
 
 // scored is what kube-score finds in a tree: "tree: object: check: message".

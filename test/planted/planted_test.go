@@ -1,4 +1,4 @@
-// Package planted keeps a set of defects that somebody could put into the product by mistake: at least one for each invariant of
+// Package planted keeps a set of defects that a developer could put into the product by mistake: at least one for each invariant of
 // docs/design.md, each promise, each precondition and each table of faults. They show which tests carry the assurance: a test that no planted
 // defect needs, and that has no fault that was really found, can go.
 //
@@ -72,7 +72,7 @@ func TestEachPlantedDefectFitsItsSource(t *testing.T) {
 			t.Errorf("%s: %v", d.name, err)
 		}
 		if names[d.name] || len(d.seen) == 0 {
-			t.Errorf("%s: named twice, or seen by nobody", d.name)
+			t.Errorf("%s: named twice, or seen by no test", d.name)
 		}
 		names[d.name] = true
 	}

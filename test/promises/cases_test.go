@@ -150,7 +150,7 @@ func TestAnEditThatCannotSucceedTakesNoMemberDown(t *testing.T) {
 	}
 }
 
-// blocked makes an edit that cannot succeed, and takes it back: no member goes.
+// blocked makes an edit that cannot succeed, and reverts it: no member is taken down.
 func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
 	m.t.Helper()
 	before, was := m.refs(false), m.now().Spec
@@ -262,7 +262,7 @@ func TestMembersThatAScaleInRemovedAreNobodysDoing(t *testing.T) {
 }
 
 // TestAMemberThatComesBackBesideItsReplacementIsKept follows "A member has vanished" in docs/troubleshooting.md: whether the VM runs when it
-// is back, or not, nobody destroys it but the group's deletion.
+// is back, or not, only the group's deletion destroys it.
 func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 	s := scripted(t, 1)
 	for name, runs := range map[string]bool{"off": false, "on": true} {

@@ -20,8 +20,8 @@ type applied struct {
 	deleted bool
 }
 
-// history is what users and administrators did to a group, as far as the server might still act on it: the specs since the group last was
-// as one said. It is safe for use from several goroutines.
+// history records what users and administrators did to a group and the server might still act on: the specs since the group last matched
+// one. It is safe for use from several goroutines.
 type history struct {
 	mu      sync.Mutex
 	specs   []applied
@@ -47,7 +47,7 @@ func (h *history) touch(ref string) {
 	h.acts++
 }
 
-// settled forgets all specs but the last: the group is as that one says, or waits for somebody to change it.
+// settled forgets all specs but the last: the group is as the last one says, or waits for an operator.
 func (h *history) settled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,13 +78,13 @@ func (h *history) window() (specs []applied, touched func(ref string) bool, acts
 	}, h.acts
 }
 
-// templates are those that vCenter has, by their name, with the kind of guest that tells what a VM was cloned from.
+// templates are vCenter's templates, by name, with the kind of guest by which the tests recognize a VM's template.
 var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "vm-operator-template-2": "ubuntu64Guest"}
 
 // wanted is how many VMs the spec asks for.
 func (a applied) wanted() int {
 	if a.spec.Paused {
-		return math.MaxInt // nobody can go
+		return math.MaxInt // no member may be taken down
 	}
 	if a.deleted && a.spec.Deletion.Policy != v1alpha1.DeletionRetain {
 		return 0

@@ -186,7 +186,7 @@ func (j *judge) wrong(s sight, held bool) string {
 
 var moRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
 
-// judgeEvents checks that what the server did itself is not reported as somebody's doing.
+// judgeEvents checks that no Event blames an account for what the server did itself.
 func (j *judge) judgeEvents() {
 	_, touched, _ := j.history.window()
 	j.mu.Lock()

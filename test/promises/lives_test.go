@@ -70,7 +70,7 @@ func randomLives(t *testing.T, seed uint64, replicas int) {
 	s.untouched()
 }
 
-// strangers puts VMs that are nobody's where groups are.
+// strangers creates VMs without an owner in the folders of groups.
 func (s *stage) strangers() {
 	for name, kind := range map[string]string{"/DC0/vm/web0-0": "vm-operator-template", "/DC0/vm/other": "vm-operator-template-2"} {
 		ref := s.vc.foreign(kind, "/DC0/vm", name[len("/DC0/vm/"):])
@@ -101,7 +101,7 @@ func (s *stage) untouched() {
 	now := s.vc.now()
 	for ref, was := range s.foreign {
 		if is := now.vms[ref]; is.changed != was.changed || is.String() != was.String() || is.folder != was.folder {
-			s.t.Errorf("of a VM that is nobody's, %s (version %s), became %s (version %s)", was, was.changed, is, is.changed)
+			s.t.Errorf("a VM without an owner, %s (version %s), became %s (version %s)", was, was.changed, is, is.changed)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (m *led) live() {
 	}
 }
 
-// moment waits for a moment in the midst of what the server does.
+// moment waits for a random time, so that the next edit comes while the server works.
 func (m *led) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond) }
 
 // scale sets replicas. A member that stays keeps its VM.
@@ -336,7 +336,7 @@ func (m *led) rollAndBack() {
 	m.settle(false)
 }
 
-// canary tries a change on some members, and goes on or back.
+// canary tries a change on some members, and then completes or reverts it.
 func (m *led) canary() {
 	before := m.now()
 	many := []intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")}[m.random.IntN(3)]
@@ -401,7 +401,7 @@ func (m *led) some(running bool) (name, ref string) {
 	return name, refs[name]
 }
 
-// replaceOne names a member in spec.replace: it goes, and no other.
+// replaceOne names a member in spec.replace: the server replaces that member, and no other.
 func (m *led) replaceOne() {
 	before := m.refs(false)
 	name, ref := m.some(true)
@@ -415,7 +415,7 @@ func (m *led) replaceOne() {
 		return !stays
 	})
 	m.settle(false)
-	m.edit("replace nobody", func(s *v1alpha1.VmGroupSpec) { s.Replace = nil })
+	m.edit("replace none", func(s *v1alpha1.VmGroupSpec) { s.Replace = nil })
 	m.settle(false)
 	m.kept(before, 1+len(before)-len(m.refs(true))) // a standby member may have been powered on
 }

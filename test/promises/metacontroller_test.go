@@ -92,7 +92,7 @@ type group struct {
 	client  *http.Client
 	mu      sync.Mutex
 	random  *rand.Rand
-	// revisions are those that Metacontroller may not have seen yet, the newest last; there is always one.
+	// revisions are the revisions that Metacontroller may not have seen yet, the newest last; there is always one.
 	revisions []revision
 	children  map[string]map[string]json.RawMessage // by Metacontroller's key of their kind, then by namespace and name
 	events    map[string]event                      // by name; Metacontroller creates each once
@@ -108,7 +108,7 @@ var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Servi
 
 const lastApplied = "metacontroller.k8s.io/last-applied-configuration"
 
-// newGroup applies a group. What happens to it is told to happened.
+// newGroup applies a group. It reports events of the group to happened.
 func newGroup(s *service, random *rand.Rand, name string, spec v1alpha1.VmGroupSpec, happened func(format string, args ...any)) *group {
 	g := &group{service: s, random: random, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, events: map[string]event{},
 		children: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}, 1), happened: happened}

@@ -47,7 +47,7 @@ func start(t testing.TB, name string, args ...string) *process {
 			if json.Unmarshal(lines.Bytes(), &line) == nil {
 				select {
 				case p.lines <- line:
-				default: // nobody waits for it
+				default: // no goroutine waits for it
 				}
 			}
 		}

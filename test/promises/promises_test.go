@@ -69,7 +69,7 @@ func build(to string) error {
 		if err == nil && !d.IsDir() && (strings.HasSuffix(path, ".go") || strings.HasPrefix(d.Name(), "go.")) {
 			_, err = os.Stat(path)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // it was removed since it was listed
 			return nil
 		}
 		return err

@@ -27,9 +27,9 @@ type stage struct {
 	links   []*link // of each replica
 	service *service
 	servers []*process
-	foreign map[string]vm // VMs that are nobody's, as they were
+	foreign map[string]vm // VMs without an owner, as they were
 	groups  sync.WaitGroup
-	edited  chan struct{} // somebody edited a group
+	edited  chan struct{} // signals that a group was edited
 
 	mu    sync.Mutex
 	all   []*led

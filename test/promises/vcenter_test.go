@@ -90,7 +90,7 @@ type administrator struct {
 	ctx      context.Context
 	client   *govmomi.Client
 	finder   *find.Finder
-	beacon   *object.Folder // its name tells how far the watch is
+	beacon   *object.Folder // renamed again and again: the watch has seen all changes before the name that it saw last
 	renaming sync.Mutex
 	beat     int // of the beacon's name; guarded by renaming
 	mu       sync.Mutex
@@ -286,7 +286,7 @@ func (v *vcenter) vm(ref string) *object.VirtualMachine {
 	return object.NewVirtualMachine(v.client.Client, types.ManagedObjectReference{Type: "VirtualMachine", Value: ref})
 }
 
-// tell gives a template's guest another kind, which clones have as well: that shows what they were cloned from.
+// tell gives a template another kind of guest, which its clones inherit: it shows what they were cloned from.
 func (v *vcenter) tell(template, kind string) {
 	v.t.Helper()
 	found, err := v.finder.VirtualMachine(v.ctx, template)
@@ -323,7 +323,7 @@ func (v *vcenter) hasDisk(id string) bool {
 	return false
 }
 
-// foreign makes a VM that is nobody's, a full clone of a template or of a member, in a folder.
+// foreign makes a VM without an owner, a full clone of a template or of a member, in a folder.
 func (v *vcenter) foreign(from, folder, name string) string {
 	v.t.Helper()
 	source, err := v.finder.VirtualMachine(v.ctx, from)

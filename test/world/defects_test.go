@@ -26,7 +26,7 @@ const (
 	makesAnother             // a disk is made each time, and none is looked for
 	startsWithout            // a member is powered on without a look at its disks
 	deletesDisks             // a VM is destroyed with its disks
-	countsUnconfirmed        // a member that the status lists and nobody sees counts as present (S1)
+	countsUnconfirmed        // a member that the status lists and no replica sees counts as present (S1)
 	hopeful                  // members are replaced though no successor can be made (S2)
 	restless                 // a member that is as the spec says counts as outdated
 )

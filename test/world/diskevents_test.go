@@ -149,8 +149,8 @@ func (w *world) tendDisks() {
 	w.detachFromDuplicates()
 }
 
-// giveUpForgotten gives up disks that were deleted, where somebody destroyed the VM before any status could
-// leave them out: no replica can tell such a disk from one that is lost, so the status asks (DiskMissing).
+// giveUpForgotten gives up disks that were deleted, where an admin destroyed the VM before any status could leave them out: no replica can
+// tell such a disk from one that is lost, so the status asks (DiskMissing).
 func (w *world) giveUpForgotten() {
 	for _, d := range w.stale() {
 		if !slices.ContainsFunc(w.vc.vms, func(m *machine) bool {

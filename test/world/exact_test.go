@@ -75,7 +75,7 @@ var planted = []struct {
 	{"a disk is always a new one", makesAnother, "12", 8},
 	{"a VM is powered on without a look at its disks", startsWithout, "12", 8},
 	{"a VM is destroyed with its disks", deletesDisks, "12", 8},
-	{"a member that nobody sees counts as present", countsUnconfirmed, "14", 14},
+	{"a member that no replica sees counts as present", countsUnconfirmed, "14", 14},
 	{"a member is replaced though no successor can be made", hopeful, "13", 8},
 	{"a member that is as the spec says counts as outdated", restless, "13", 8},
 }

@@ -41,8 +41,8 @@ func (w *world) works(m *machine) bool {
 	return w.runs(m) && (!w.set.spec.Readiness.Probes() || m.heard)
 }
 
-// mayWork is works, and includes a member whose service answers, as one replica knows and another one does not yet (seeds 1200003041 and
-// 1200004132: a replica counts on a member that it has heard, whatever others have heard).
+// mayWork is like works, and includes a member whose service answers according to one replica, while another doesn't know it yet (seeds
+// 1200003041 and 1200004132: a replica counts on a member that it has heard, whatever others have heard).
 func (w *world) mayWork(m *machine) bool {
 	return w.works(m) || w.runs(m) && m.serves && slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.concluded[m.MoRef].Concluded == plan.Answering })
 }

@@ -182,7 +182,7 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 // holdTimeout is for how long members can be held, in seconds.
 const holdTimeout = 60
 
-// hold returns the annotations of somebody who holds each member that shows up in the status. One with an even ordinal is let go when the
+// hold returns the annotations of a user who holds each member that shows up in the status. One with an even ordinal is let go when the
 // status says that it is waited for; the others are held until their time is over.
 func (k *kube) hold(members []v1alpha1.Member) map[string]string {
 	annotations := map[string]string{}

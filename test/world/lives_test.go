@@ -43,9 +43,9 @@ func runLives(t *testing.T, settingOf func(seed uint64) setting, lives uint64, l
 	violations := map[string]int{}
 	next := atomic.Uint64{}
 	next.Store(*worldSeed - 1)
-	var crew sync.WaitGroup
+	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		crew.Go(func() {
+		workers.Go(func() {
 			for failed.Load() < failuresMost {
 				seed := next.Add(1)
 				if lasts > 0 && time.Since(began) > lasts || lasts == 0 && seed >= *worldSeed+lives {
@@ -71,7 +71,7 @@ func runLives(t *testing.T, settingOf func(seed uint64) setting, lives uint64, l
 			}
 		})
 	}
-	crew.Wait()
+	workers.Wait()
 	took := time.Since(began)
 	n := float64(max(1, ran.Load()))
 	t.Logf("%d lives in %s, %.0f a second; %.1f steps and %s of virtual time a life; %d violations", ran.Load(), took.Round(time.Millisecond),

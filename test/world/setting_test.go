@@ -22,7 +22,7 @@ type setting struct {
 	// peaceful: only users and the server's replicas do anything, so availability must never fall below the promise.
 	peaceful bool
 	deletes  bool // the group is deleted in the end
-	holds    bool // somebody holds each member, and lets every second one go when asked: see kube.hold
+	holds    bool // a user holds each member, and lets every second one go when asked: see kube.hold
 	disks    bool // the group has persistent disks
 	typos    bool // users mistype the template
 	trouble  trouble

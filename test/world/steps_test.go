@@ -209,7 +209,7 @@ func (s *step) finish() {
 		v.readMembers(s.ref.UID)
 		s.by.marks[a.MoRef] = v.vms[a.MoRef].vm.MarkedAt
 	case plan.Quarantine:
-		if m := s.vc.find(a.MoRef); !m.gone && m.Power == plan.PoweredOn { // it was powered on meanwhile
+		if m := s.vc.find(a.MoRef); !m.gone && m.Power == plan.PoweredOn { // it was powered on since the plan
 			m.Quarantined = time.Time{}
 			m.reconfigured()
 			s.end(wrongPower)

@@ -37,7 +37,7 @@ type machine struct {
 	tampered bool
 	// faulty: it is down, or unhealthy, through no step, and hasn't worked since.
 	faulty bool
-	// serves: its guest's service answers. heard: a replica knows, and nobody had marked the VM before.
+	// serves: its guest's service answers. heard: a replica knows, and no replica had marked the VM before.
 	serves, heard bool
 	attached      []*disk // persistent ones
 	taken         []*disk // those that an operator detached

@@ -14,7 +14,7 @@ type shown struct {
 	err  error
 }
 
-// parsePair keeps the pair before if the new one is invalid, so that callers are still served.
+// parsePair keeps the former pair if the new one is invalid, so that callers are still served.
 func parsePair(before shown, files []content) shown {
 	fail := func(err error) shown { return shown{pair: before.pair, err: err} }
 	for _, f := range files {
@@ -34,21 +34,21 @@ func parsePair(before shown, files []content) shown {
 	return shown{pair: &pair}
 }
 
-// callers has the authorities of callers, or why the file has none.
+// callers has the certificate authorities (CAs) of clients, or the reason why the file has none.
 type callers struct {
 	pool *x509.CertPool
 	err  error
 }
 
-// parseCallers trusts nobody while the file has no authority: emptying it locks everybody out.
+// parseCallers rejects all callers while the file has no CA: emptying the file locks all of them out.
 func parseCallers(_ callers, files []content) callers {
-	nobody := x509.NewCertPool() // nil would be the system's authorities
+	none := x509.NewCertPool() // nil would mean the system's CAs
 	if err := files[0].unreadable(); err != nil {
-		return callers{nobody, err}
+		return callers{none, err}
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(files[0].text) {
-		return callers{nobody, fmt.Errorf("%s contains no PEM certificate", files[0].path)}
+		return callers{none, fmt.Errorf("%s contains no PEM certificate", files[0].path)}
 	}
 	return callers{pool: pool}
 }
@@ -66,9 +66,9 @@ func (s shown) expires() float64 { return float64(s.pair.Leaf.NotAfter.Unix()) }
 func (s shown) expired(now time.Time) bool { return now.After(s.pair.Leaf.NotAfter) }
 
 // tlsConfig returns the configuration of the listener; nil without a certificate. Each handshake uses the current certificate and
-// authorities. There are no session tickets, because a resumed session would skip both.
+// CAs. Session tickets are disabled, because a resumed session would check neither.
 //
-// There is no HTTP/2: one connection is one call at a time, so that the bound on connections also bounds the calls of unauthenticated
+// HTTP/2 is disabled: a connection has one call at a time, so that the bound on connections also bounds the calls of unauthenticated
 // clients. Our callers (Metacontroller has five workers, Prometheus one scrape) would gain nothing from HTTP/2.
 func (g *Guard) tlsConfig() *tls.Config {
 	if g.pair == nil {
@@ -86,10 +86,10 @@ func (g *Guard) tlsConfig() *tls.Config {
 				NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true,
 			}
 			if g.callers != nil {
-				cfg.ClientAuth, cfg.ClientCAs = tls.RequireAnyClientCert, g.callers.now().pool // which clients are told
+				cfg.ClientAuth, cfg.ClientCAs = tls.RequireAnyClientCert, g.callers.now().pool // the server tells clients these CAs
 				cfg.VerifyConnection = func(state tls.ConnectionState) error {
 					if !g.trusts(&state) && !g.isOwn(&state) {
-						return errors.New("no authority of callers signed the client's certificate, or it has expired")
+						return errors.New("no CA in --client-ca-file signed the client's certificate, or the certificate has expired")
 					}
 					return nil
 				}
@@ -110,8 +110,8 @@ func (g *Guard) Names() []string {
 	return nil
 }
 
-// trusts reports whether the caller's certificate is valid now: a connection may have begun before the authorities changed, or
-// before the certificate expired.
+// trusts reports whether the caller's certificate is valid now: the connection may have begun before the CAs changed, or before the
+// certificate expired.
 func (g *Guard) trusts(state *tls.ConnectionState) bool {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return false
@@ -126,8 +126,9 @@ func (g *Guard) trusts(state *tls.ConnectionState) bool {
 	return err == nil
 }
 
-// isOwn reports whether the caller has the server's current certificate, and so its key: vmgroup status in the server's container, which has
-// no other. A holder of that key could pose as the server, and so be sent a token and every group: reading gives it nothing more.
+// isOwn reports whether the caller has the server's current certificate, and so its key: vmgroup status, in the server's container, has no
+// other certificate. Reading gives a holder of that key nothing new: it could pose as the server, and get tokens and all groups from
+// callers.
 func (g *Guard) isOwn(state *tls.ConnectionState) bool {
 	return state != nil && len(state.PeerCertificates) > 0 && state.PeerCertificates[0].Equal(g.pair.now().pair.Leaf)
 }

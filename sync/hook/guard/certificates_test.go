@@ -50,13 +50,13 @@ func TestAReplacedCertificateIsUsedAtOnceAndABrokenOneNever(t *testing.T) {
 		"the key is missing": {"tls.crt": other["tls.crt"]},
 	} {
 		v.swap(broken)
-		was := strings.Count(d.log.String(), "still using the one before")
+		was := strings.Count(d.log.String(), "still using the former one")
 		for range 5 {
 			if got := d.shownTo(); got != before {
 				t.Errorf("%s: the certificate is %s", name, got)
 			}
 		}
-		if n := strings.Count(d.log.String(), "still using the one before") - was; n != 1 {
+		if n := strings.Count(d.log.String(), "still using the former one") - was; n != 1 {
 			t.Errorf("%s: logged %d times: %s", name, n, d.log)
 		}
 	}
@@ -74,7 +74,7 @@ func TestAReplacedCertificateIsUsedAtOnceAndABrokenOneNever(t *testing.T) {
 	}
 }
 
-// The pair may be swapped between reading the certificate and reading its key.
+// The pair may be replaced between the reads of the certificate and of its key.
 func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -125,7 +125,7 @@ func TestConnectionsAreTLS12OrNewerAndHTTP11(t *testing.T) {
 		_ = conn.Close()
 	}
 	cache := tls.NewLRUClientSessionCache(1)
-	for range 2 { // a resumed session would use the old certificate and authorities
+	for range 2 { // a resumed session would use the old certificate and CAs
 		conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, ClientSessionCache: cache})
 		if err != nil || conn.ConnectionState().DidResume {
 			t.Errorf("resumed: %v", err)
@@ -193,7 +193,7 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(d.log.String(), "no authority of callers left"); n != 2 {
+	if n := strings.Count(d.log.String(), "no client CA left"); n != 2 {
 		t.Errorf("logged %d times: %s", n, d.log)
 	}
 }

@@ -1,14 +1,14 @@
-// Package guard protects the hooks' listener: it authenticates callers (by a bearer token, a client certificate, or both)
-// before it reads a byte of a body or queues a request, and bounds what unauthenticated clients can keep open
-// meanwhile. It knows nothing of hooks.
+// Package guard protects the hooks' listener: it authenticates callers (by a bearer token, a client certificate, or both) before it reads a
+// byte of a body or queues a request, and bounds the connections of unauthenticated clients. It doesn't depend on the hooks.
 //
-//	a broken certificate or key             the server keeps using the pair before
-//	a token file or authority that is       it admits nobody: emptying the file locks callers out
+//	a broken certificate or key             the server keeps using the former pair
+//	a token file or CA file that is         the server rejects all callers: emptying the file locks them out
 //	broken, empty or gone
 //
 // It reloads all files when they change, without a restart.
 //
-// Locks: watched, bounded and quiet each have a mutex for their own fields. It is taken alone, and never held while a file is read.
+// Locks: watched, bounded and quiet each have a mutex for their own fields. No goroutine holds two of them, or holds one while it reads a
+// file.
 package guard
 
 import (
@@ -27,12 +27,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
-// Config says what callers must present. With neither tokens nor ClientCAFile, anybody can call.
+// Config says what callers must present. With neither tokens nor ClientCAFile, callers needn't authenticate.
 type Config struct {
 	// CertFile and KeyFile are the server's certificate, with its chain, and its key, in PEM; both or none.
 	CertFile, KeyFile string
-	// ClientCAFile contains the authorities, in PEM, one of which must have signed a caller's certificate. To GET, the server's own
-	// certificate suffices, too.
+	// ClientCAFile contains the CAs, in PEM, one of which must have signed a caller's certificate. For a GET, the server's own certificate
+	// suffices, too.
 	ClientCAFile string
 	// TokenFiles contain a token each, for callers that can do everything. A missing or empty file contains none.
 	TokenFiles []string
@@ -41,7 +41,7 @@ type Config struct {
 	// LocalNames admits only requests for localhost or an IP address. Otherwise, on loopback without authentication, a web page
 	// whose host name resolves to 127.0.0.1 could call the hooks.
 	LocalNames bool
-	// Browser lets people with a browser give a token in a form. nil: nobody.
+	// Browser lets users of a browser enter a token in a form; nil: no form.
 	Browser *Browser
 	Log     zerolog.Logger
 	Meter   prometheus.Registerer // can be nil
@@ -63,11 +63,11 @@ type reason string
 const (
 	noToken     reason = "no-token"
 	wrongToken  reason = "wrong-token"
-	onlyReads   reason = "reader" // a reader's token where more is needed
+	onlyReads   reason = "reader" // a reader's token for a call that isn't a GET
 	certificate reason = "certificate"
 	handshake   reason = "handshake"
 	foreignName reason = "host-name"
-	crossSite   reason = "cross-site" // a form of another site
+	crossSite   reason = "cross-site" // another site's form
 	tooMany     reason = "connections"
 )
 
@@ -97,13 +97,13 @@ func (g *Guard) unreadable() (n int) {
 	return n
 }
 
-// Ready returns why no caller at all can be admitted; nil if some can.
+// Ready returns why no caller can be admitted; nil if callers can.
 func (g *Guard) Ready() error {
 	if g.keys != nil && len(g.keys.now().hooks) == 0 {
 		return errors.New("no token for the hooks can be read: check the files of --token-file")
 	}
 	if g.callers != nil && g.callers.now().err != nil {
-		return errors.New("no authority of callers can be read: check the file of --client-ca-file")
+		return errors.New("no CA of callers can be read: check the file of --client-ca-file")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (g *Guard) openPair() error {
 		switch {
 		case first:
 		case s.err != nil:
-			g.cfg.Log.Error().Err(s.err).Msg("the new certificate is invalid: still using the one before")
+			g.cfg.Log.Error().Err(s.err).Msg("the new certificate is invalid: still using the former one")
 		default:
 			g.cfg.Log.Info().Str("file", cert).Time("expires", s.pair.Leaf.NotAfter).Msg("reloaded the certificate")
 		}
@@ -152,9 +152,9 @@ func (g *Guard) openCallers() error {
 		switch {
 		case first:
 		case c.err != nil:
-			g.cfg.Log.Error().Err(c.err).Msg("no authority of callers left: nobody can call")
+			g.cfg.Log.Error().Err(c.err).Msg("no client CA left: rejecting all callers")
 		default:
-			g.cfg.Log.Info().Str("file", g.cfg.ClientCAFile).Msg("reloaded the authorities of callers")
+			g.cfg.Log.Info().Str("file", g.cfg.ClientCAFile).Msg("reloaded the client CAs")
 		}
 		return c
 	})
@@ -187,7 +187,7 @@ func (g *Guard) openTokens() error {
 			g.cfg.Log.Error().Str("problem", p).Msg("ignoring a token")
 		}
 		if len(k.hooks) == 0 {
-			g.cfg.Log.Error().Strs("files", g.cfg.TokenFiles).Msg("no token left: nobody can call the hooks")
+			g.cfg.Log.Error().Strs("files", g.cfg.TokenFiles).Msg("no token left: rejecting all calls of the hooks")
 		} else {
 			g.cfg.Log.Info().Int("hooks", len(k.hooks)).Int("readers", len(k.readers)).Msg("reloaded the tokens")
 		}
@@ -285,12 +285,11 @@ func localName(host string) bool {
 	return strings.EqualFold(host, "localhost") || net.ParseIP(strings.Trim(host, "[]")) != nil
 }
 
-// goodbye is how long net/http discards what a refused client still sends, up to 256 KiB. Without it the connection would
-// be reset, and a client that is still writing would see that, and not why it is refused.
+// goodbye is how long net/http discards what a refused client still sends, up to 256 KiB. Without this time the connection would be reset,
+// and a client that is still writing would see the reset instead of the reason.
 const goodbye = 500 * time.Millisecond
 
-// refuse answers with one sentence without details, and closes the connection: it neither waits for nor looks at anything else
-// on it, such as the body.
+// refuse answers with one sentence without details, and closes the connection without reading the body.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, why reason, code int, sentence string) {
 	g.count(why, r.RemoteAddr)
 	w.Header().Set("Connection", "close")
@@ -308,7 +307,7 @@ func leave(w http.ResponseWriter) {
 	_ = control.SetReadDeadline(time.Now().Add(goodbye))
 }
 
-// count counts a refusal, and logs at most one of a kind in quietFor.
+// count counts a refusal, and logs at most one refusal of each kind in quietFor.
 func (g *Guard) count(why reason, from string) {
 	g.refused.WithLabelValues(string(why)).Inc()
 	if n, say := g.quiet[why].say(time.Now()); say {

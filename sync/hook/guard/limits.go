@@ -13,13 +13,14 @@ import (
 
 // Limits bounds what clients, authenticated or not, can keep open.
 type Limits struct {
-	// Header bounds the time of the handshake, and then of the header; Read, that of header and body; Write,
-	// that from the end of the header to the end of the answer; Idle, that between two calls of a connection.
+	// Header bounds the time of the handshake, and then the time until the header is complete; Read, the time of header and body; Write, the
+	// time from the end of the header to the end of the answer; Idle, the time between two calls on one connection.
 	Header, Read, Write, Idle time.Duration
 	// HeaderBytes bounds the header (net/http allows about 4 KiB more).
 	HeaderBytes int
-	// Connections bounds the open connections, and PerAddress those from one address (in IPv6, from one /64): the listener closes
-	// more at once, or the oldest of the address that has most, so that no client can lock all others out.
+	// Connections bounds the open connections, and PerAddress those from one address (in IPv6, from one /64). The listener closes a connection
+	// that exceeds PerAddress at once. For one that exceeds Connections, it closes the oldest connection of the address that has most, so that
+	// no client can lock all others out.
 	Connections, PerAddress int
 }
 
@@ -51,13 +52,13 @@ func (g *Guard) Listen(inner net.Listener, l Limits) net.Listener {
 	return Bound(inner, l, func(from string) { g.count(tooMany, from) })
 }
 
-// Bound bounds the connections of a listener. It calls beyond with the address of each connection that it refuses, or closes.
+// Bound bounds the connections of a listener. It calls beyond with the address of each connection that it refuses or closes.
 func Bound(inner net.Listener, l Limits, beyond func(from string)) net.Listener {
 	return &bounded{Listener: inner, limits: l, beyond: beyond, by: map[netip.Prefix][]*counted{}}
 }
 
-// bounded shares the connections fairly among addresses: once all are in use, a new one takes the place of the oldest of the address
-// that has most, unless that is its own. So however many addresses fill the listener, Metacontroller with its few connections gets in.
+// bounded shares the connections fairly among addresses: once all are in use, a new connection replaces the oldest one of the address that
+// has most, unless that is its own address. So Metacontroller, with its few connections, gets in however many addresses fill the listener.
 type bounded struct {
 	net.Listener
 	limits Limits
@@ -84,12 +85,12 @@ func (b *bounded) Accept() (net.Conn, error) {
 			_ = conn.Close()
 			continue
 		}
-		_ = loser.Conn.Close() // the server notices, and closes it, too
+		_ = loser.Conn.Close() // http.Server then closes its side
 		return c, nil
 	}
 }
 
-// take makes room for a connection. It returns the connection that has to go for it: another one, or itself; nil if there is room.
+// take adds a connection. It returns the connection that must be closed for that: another one, or c itself; nil if there is room.
 func (b *bounded) take(c *counted) (loser *counted) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +128,8 @@ func (b *bounded) drop(c *counted) {
 	}
 }
 
-// origin returns the network that a connection counts for. All connections without a TCP address (a test's pipe) have the same.
+// origin returns the address or /64 that a connection counts for. All connections without a TCP address (a test's pipe) count for the same
+// one.
 func origin(a net.Addr) netip.Prefix {
 	tcp, isTCP := a.(*net.TCPAddr)
 	if !isTCP {

@@ -19,7 +19,7 @@ type quiet struct {
 	times int
 }
 
-// say reports whether to log now, and how often it happened since the last line, including now.
+// say reports whether to log now, and how many events happened since the last line, including this one.
 func (q *quiet) say(now time.Time) (times int, say bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,34 +12,36 @@ import (
 	"time"
 )
 
-// Browser lets people in who look at the server with a browser, which cannot present a bearer token: a form takes a token, any of
-// those that callers can present, and a cookie then stands for it. With mTLS a browser needs its certificate as well.
+// Browser admits users of a browser, which cannot present a bearer token: they enter a token in a form, any token that callers can present,
+// and get a cookie that stands for it. With mTLS a browser needs its certificate as well.
 //
-// The cookie opens nothing but GET of the pages that Covers names, whichever token was given. It contains no token, but the time when it ends,
-// and a MAC of that with the token's digest as the key: so every replica of the server knows it, none keeps a record of it, and it is invalid
-// as soon as the token is. It is HttpOnly and SameSite=Strict, and over TLS Secure and bound to this host.
+// The cookie allows only GET of the pages that Covers names, whichever token was entered. It contains no token, but the time when it ends, and
+// a MAC of that time with the token's digest as the key. So every replica of the server can verify the cookie without a record of it, and the
+// cookie is invalid as soon as the token is. It is HttpOnly and SameSite=Strict, and over TLS Secure and bound to this host.
 type Browser struct {
-	// Covers reports whether a path is a page's, Open whether anybody can GET it: what the form is displayed with.
+	// Covers reports whether a path is a page's. Open reports whether a GET of a path needs no token, because the form itself needs it, such
+	// as the style sheet.
 	Covers, Open func(path string) bool
 	// SignIn and SignOut are the paths that the forms are posted to.
 	SignIn, SignOut string
-	// Form answers with the form, with status 401. denied tells that the token that was given is refused.
+	// Form answers with the form, with status 401. denied reports that the token that the user entered is refused.
 	Form func(w http.ResponseWriter, r *http.Request, denied bool)
 }
 
 const (
 	// sessionFor is how long a cookie is valid: a working day.
 	sessionFor = 12 * time.Hour
-	// formBytes bounds a form that is posted, and formTime how long it can take to arrive: it is read before anything is known of
-	// its sender.
+	// formBytes bounds a posted form, and formTime the time until it has arrived, because the server reads it before the sender is
+	// authenticated.
 	formBytes = 3*longest + 4<<10
 	formTime  = 5 * time.Second
-	// cookieName is that of a cookie over TLS; a browser accepts this prefix only with Secure and for no other host.
+	// cookieName is the cookie's name over TLS: browsers accept the prefix __Host- only on a Secure cookie, and send it to no other host.
+	// cookieNamePlain is its name without TLS.
 	cookieName, cookieNamePlain = "__Host-vmgroup", "vmgroup"
 )
 
-// browse answers a request of a browser that is not signed in, or signs in or out, and reports whether it did. Certificate
-// and host name were judged before.
+// browse answers a request of a browser that is not signed in, or that signs in or out, and reports whether it answered. The caller has
+// already checked the certificate and the host name.
 func (g *Guard) browse(w http.ResponseWriter, r *http.Request, why reason) (done bool) {
 	b := g.cfg.Browser
 	if b == nil || g.keys == nil || why == foreignName || why == certificate {
@@ -58,7 +60,7 @@ func (g *Guard) browse(w http.ResponseWriter, r *http.Request, why reason) (done
 	return true
 }
 
-// opens reports whether a request needs no token: it is for what anybody can see, or has a valid cookie.
+// opens reports whether a request needs no token: its path is Open, or it has a valid cookie.
 func (g *Guard) opens(r *http.Request) bool {
 	b := g.cfg.Browser
 	return b != nil && reads(r) && (b.Open(r.URL.Path) || b.Covers(r.URL.Path) && g.SignedIn(r))
@@ -90,7 +92,7 @@ func (g *Guard) SignedIn(r *http.Request) bool {
 	return found
 }
 
-// seal is the MAC of a cookie that ends then.
+// seal returns the MAC of a cookie that ends at that time, in seconds since 1970.
 func seal(digest [sha256.Size]byte, ends int64) []byte {
 	mac := hmac.New(sha256.New, digest[:])
 	mac.Write([]byte("vmgroup browser session until " + strconv.FormatInt(ends, 10)))
@@ -108,7 +110,7 @@ func cookie(r *http.Request, value string, age int) *http.Cookie {
 	return &http.Cookie{Name: cookieOf(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
 }
 
-// sameOrigin refuses forms of other sites: one could sign a browser out, or in with another token.
+// sameOrigin refuses forms of other sites: they could sign a browser out, or in with another token.
 var sameOrigin = http.NewCrossOriginProtection()
 
 func (g *Guard) signIn(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +141,7 @@ func (g *Guard) signOut(w http.ResponseWriter, r *http.Request) {
 // mayPost reads a form, or refuses it.
 func (g *Guard) mayPost(w http.ResponseWriter, r *http.Request) bool {
 	if sameOrigin.Check(r) != nil {
-		g.refuse(w, r, crossSite, http.StatusForbidden, "this form is another site's")
+		g.refuse(w, r, crossSite, http.StatusForbidden, "this form comes from another site: open the page of this server, and use its form")
 		return false
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime))
@@ -149,20 +151,20 @@ func (g *Guard) mayPost(w http.ResponseWriter, r *http.Request) bool {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			code = http.StatusRequestEntityTooLarge
 		}
-		g.refuse(w, r, noToken, code, "this is not the form of a browser")
+		g.refuse(w, r, noToken, code, "this is not a form that the server's page posts")
 		return false
 	}
 	return true
 }
 
-// lead sends a browser on with GET.
+// lead redirects a browser to a page, with GET.
 func (g *Guard) lead(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// within is where a browser goes that is signed in: a page of this server, never another site.
+// within returns the page to which a signed-in browser is redirected: one of this server, never of another site.
 func (b *Browser) within(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.ContainsAny(to, "\\\t\r\n") || strings.HasPrefix(to, "//") || !b.Covers(u.Path) || u.Path == b.SignIn {

@@ -11,22 +11,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
-// The bounds of a token's length, in bytes. More than 16 random bytes cannot be guessed; `openssl rand -hex 32` prints 64.
+// The bounds of a token's length, in bytes. An attacker can't guess more than 16 random bytes; `openssl rand -hex 32` prints 64 characters.
 const (
 	shortest = 17
 	longest  = 4096
 )
 
-// keys has the digests of the valid tokens, not the tokens themselves. (Package secret knows these, to keep them out of texts.)
+// keys has the digests of the valid tokens, not the tokens themselves. (Package secret has the tokens, to keep them out of texts.)
 type keys struct {
 	hooks, readers [][sha256.Size]byte
 	// problems describes invalid files, without their tokens.
 	problems []string
 }
 
-// parseKeys collects every valid token, and the problems of the others. A missing or empty file contains none, so that
-// the Secret's second key need not exist between two rotations. A reader's token never opens the hooks, even if it is also one
-// of theirs.
+// parseKeys collects the valid tokens, and the problems of the others. A missing or empty file contains no token, so that the Secret's
+// second key need not exist between two rotations. A reader's token never admits a caller to the hooks, even if it is also among the hooks'
+// tokens.
 func parseKeys(files []content, hookFiles []string) (k keys) {
 	for _, f := range files {
 		digest, some, problem := parseToken(f)
@@ -43,7 +43,7 @@ func parseKeys(files []content, hookFiles []string) (k keys) {
 	k.hooks = slices.DeleteFunc(k.hooks, func(d [sha256.Size]byte) bool {
 		shared := slices.Contains(k.readers, d)
 		if shared {
-			k.problems = append(k.problems, "a reader's token is also a token for the hooks: a reader would have the hooks' key, so it opens no hook")
+			k.problems = append(k.problems, "a reader's token is also a token for the hooks: it is refused for the hooks; use different tokens")
 		}
 		return shared
 	})
@@ -69,7 +69,7 @@ func parseToken(f content) (digest [sha256.Size]byte, some bool, problem string)
 	return sha256.Sum256(text), true, ""
 }
 
-// among compares with every token, in a time that reveals neither which one matched nor how much of it.
+// among compares a digest with all tokens' digests, in a time that reveals neither which one matched nor how much of it.
 func among(tokens [][sha256.Size]byte, presented [sha256.Size]byte) bool {
 	found := 0
 	for i := range tokens {

@@ -120,7 +120,7 @@ func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 				t.Errorf("%s: %q: %d", name, authorization, got)
 			}
 		}
-		if log := d.log.String(); strings.Count(log, "nobody can call the hooks") != 1 || strings.Contains(log, first) || strings.Contains(log, second) {
+		if log := d.log.String(); strings.Count(log, "rejecting all calls of the hooks") != 1 || strings.Contains(log, first) || strings.Contains(log, second) {
 			t.Errorf("%s: the log says %s", name, log)
 		}
 		v.swap(map[string][]byte{"token": []byte(first)})

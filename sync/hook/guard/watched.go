@@ -18,18 +18,18 @@ type content struct {
 	err     error // any other reason why it could not be read
 }
 
-// watched is the value of one or more files. It reads them when asked, at most once a second, and parses them when they
-// changed. So it misses neither the swap of a mounted volume's symbolic link nor a file written in place, and
-// there is nothing to start or to stop. (certwatcher of sigs.k8s.io/controller-runtime and dynamiccertificates of
-// k8s.io/apiserver use inotify and a timer; each would bring more dependencies than this server has.)
+// watched is a value that is parsed from one or more files. It reads the files when the value is asked for, at most once a second, and
+// parses them when they have changed. So it notices both the swap of a mounted volume's symbolic link and a file written in place, and
+// needs no start or stop. (certwatcher of sigs.k8s.io/controller-runtime and dynamiccertificates of k8s.io/apiserver use inotify and a
+// timer; each would bring more dependencies than this server has.)
 type watched[T any] struct {
 	paths []string
-	// parse gets the value before, and the files' content now.
+	// parse gets the former value and the files' present content.
 	parse func(before T, files []content) T
 	// every is how long a value is valid.
 	every time.Duration
-	// wait is how long a caller waits for a reading. Then the value before counts, until the reading ends or
-	// times out (secret.ReadFile).
+	// wait is how long a caller waits for the files to be read. After that, callers get the former value until the read ends or times out
+	// (secret.ReadFile).
 	wait time.Duration
 
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type watched[T any] struct {
 	value   T
 	// unread is the number of files that could not be read the last time.
 	unread int
-	// reading is closed when the current reading ends; nil if there is none.
+	// reading is closed when the current read ends; nil if none runs.
 	reading chan struct{}
 }
 
@@ -46,8 +46,8 @@ func watch[T any](paths []string, parse func(before T, files []content) T) *watc
 	return &watched[T]{paths: paths, parse: parse, every: time.Second, wait: 500 * time.Millisecond}
 }
 
-// now returns the current value. One goroutine at a time reads the files, without the lock: a hanging file system blocks nobody for
-// longer than wait.
+// now returns the current value. One goroutine at a time reads the files, without holding the lock, so a hanging file system blocks no
+// caller for longer than wait.
 func (w *watched[T]) now() T {
 	w.mu.Lock()
 	if !w.checked.IsZero() && time.Since(w.checked) < w.every {
@@ -62,7 +62,7 @@ func (w *watched[T]) now() T {
 	reading := w.reading
 	w.mu.Unlock()
 	var enough <-chan time.Time
-	if !first { // before the first reading there is no value
+	if !first { // before the first read there is no value
 		timer := time.NewTimer(w.wait)
 		defer timer.Stop()
 		enough = timer.C
@@ -83,7 +83,7 @@ func (w *watched[T]) refresh(done chan struct{}) {
 	before, changed := w.value, digest != w.digest || w.checked.IsZero()
 	w.mu.Unlock()
 	if changed {
-		// A certificate and its key may be swapped between reading the one and the other: read until two readings are the same.
+		// A certificate and its key may be replaced between the reads of the two files: read until two rounds return the same.
 		for range 3 {
 			last := digest
 			if files, digest = w.read(); digest == last {

@@ -63,7 +63,7 @@
 
   const clock = () => new Date(since).toLocaleTimeString('en-GB');
 
-  // load gets the page at an address, and shows it unless another was asked for meanwhile.
+  // load gets the page at an address, and shows it unless another page was requested since.
   const load = (address) => {
     const mine = ++turn, request = new XMLHttpRequest();
     clearTimeout(timer);

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// crew runs many lives, several at once.
-type crew struct {
-	abreast int
+// workers runs many lives, several at once.
+type workers struct {
+	abreast int           // how many lives run at once
 	first   uint64        // the first seed
 	lives   int           // how many lives to run, if lasts is 0
 	lasts   time.Duration // or for how long, in real time
@@ -17,7 +17,7 @@ type crew struct {
 }
 
 // run runs each life in a subtest of its own, and logs progress every half minute.
-func (c crew) run(t *testing.T, life func(t *testing.T, seed uint64)) {
+func (c workers) run(t *testing.T, life func(t *testing.T, seed uint64)) {
 	var mu sync.Mutex
 	begun, ended, bad, began := 0, 0, 0, time.Now()
 	take := func() (seed uint64, ok bool) {
