@@ -200,7 +200,7 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		{nil, []string{"serve", "--sim"}, "unknown flag: --sim"},
 		{[]string{"VC_HOST=vc", "VC_PASS=p"}, []string{"serve"}, "VC_USER"},
 		{[]string{"VC_HOST=vc", "VC_USER=u", "VC_PASS=p"}, []string{"serve", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--thumbprint", "xyz"}, "thumbprint"},
-		{nil, []string{"serve", "--simulator", "--adopt-from", "/DC0/vm/legacy"}, `--adopt-from (VMGROUP_ADOPT_FROM): "/DC0/vm/legacy" is not a rule: write it as namespace=/DC0/vm/folder`},
+		{nil, []string{"serve", "--simulator", "--adopt-from", "/DC0/vm/legacy"}, `--adopt-from (VMGROUP_ADOPT_FROM): "/DC0/vm/legacy" is not a rule: write namespace=/DC0/vm/folder`},
 		{nil, []string{"serve", "--simulator", "--adopt-from", "*=legacy"}, `--adopt-from (VMGROUP_ADOPT_FROM): "legacy" is not an inventory path of a folder`},
 		{nil, []string{"serve", "--simulator", "--adopt-from", "a=/DC0/vm/a", "--adopt-from", "=/DC0/vm/b"}, `--adopt-from (VMGROUP_ADOPT_FROM): "" is not a namespace`},
 		{[]string{"VMGROUP_ADOPT_FROM=a=/DC0/vm/a, nonsense"}, []string{"serve", "--simulator"}, `--adopt-from (VMGROUP_ADOPT_FROM): "nonsense" is not a rule`},

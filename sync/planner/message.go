@@ -146,7 +146,7 @@ func (r *report) deletion() []string {
 	case r.facts.folderLeft() && r.facts.policy.Retain:
 		return []string{"leaving the group's folder to the retained VMs"}
 	case r.facts.folderLeft() && r.facts.folderKept():
-		return []string{fmt.Sprintf("if the folder can't be removed, the deletion ends without that %s after it began", r.facts.Lease)}
+		return []string{fmt.Sprintf("if the folder can't be removed, the deletion completes without it %s after it began", r.facts.Lease)}
 	case r.facts.folderLeft():
 		return []string{"removing the group's folder"}
 	case !r.facts.Emptied:

@@ -404,7 +404,7 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 		twin := groupOf(addressed(3, 0))
 		twin.Name = "twin"
 		w.checked(in, Options{Groups: []*v1alpha1.VmGroup{groupOf(addressed(3, 0)), twin}}).
-			has("group shop/twin: networks", Fail, "10.0.0.254-10.0.1.1 in the network VM Network: the group shop/web has", "other ranges")
+			has("group shop/twin: networks", Fail, "10.0.0.254-10.0.1.1 in the network VM Network: the group shop/web also has", "other ranges")
 		ref, _ := plan.UserDataOf(booted)
 		for text, x := range map[string]struct {
 			step         string
