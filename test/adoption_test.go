@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -35,9 +34,7 @@ func adopting(v *vsphere.Config, l *loop.Config) {
 }
 
 func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.legacyVMs("db-a", "web-7", "mine")
 		find := func(name string) vcsim.VM {
 			for _, vm := range r.VMs() {
@@ -79,9 +76,7 @@ func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testin
 }
 
 func TestAVMInAForbiddenFolderIsNeitherAdoptedNorCloned(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		r.legacyVMs("db-a")
 		g := r.serve().group("web", 1)
 		g.Spec.Adopt = []string{legacy + "/db-a"}
@@ -103,9 +98,7 @@ func TestAVMInAForbiddenFolderIsNeitherAdoptedNorCloned(t *testing.T) {
 }
 
 func TestAReappliedGroupsStatusSaysHowToAdoptItsFormerVMs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		s := r.serve(func(v *vsphere.Config, _ *loop.Config) {
 			v.ClusterID, v.AdoptFrom = "prod", []inventory.AdoptRule{{Namespace: "default", Folder: web}}
 		})

@@ -3,7 +3,6 @@ package test
 import (
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -13,9 +12,7 @@ import (
 
 // The campaign breaks each call only once, so it can't show whether a call that keeps failing is retried in a hot loop.
 func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		c := r.serveWired()
 		g := c.group("web", 1)
 		for _, x := range []struct {

@@ -82,9 +82,7 @@ func TestVMsOfAGroupThatIsDeletedWithOrphanStayAndAreUnmanaged(t *testing.T) {
 // The garbage collector deletes children of a group that is deleted in the foreground: one that is answered again would be made and
 // deleted for as long as the members are drained.
 func TestAGroupThatIsDeletedInTheForegroundIsDrainedWithoutChildren(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true, IP: time.Second})
+	inChangeRig(t, vcsim.Guest{Tools: true, IP: time.Second}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: 60}
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -31,6 +32,13 @@ const otherTemplate = "other"
 func newChangeRig(t *testing.T, guest vcsim.Guest) *rig {
 	t.Helper()
 	return newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Guest: guest})
+}
+
+// inChangeRig is inRig for a rig of newChangeRig.
+func inChangeRig(t *testing.T, guest vcsim.Guest, test func(*testing.T, *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newChangeRig(t, guest)) })
 }
 
 func (r *rig) must(err error) {

@@ -2,7 +2,6 @@ package test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -34,9 +33,7 @@ func (r *rig) allGone(was map[string]string) {
 }
 
 func TestARepublishedTemplateIsReportedAndRolledOutOnlyIfTheSpecSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		was := refs(r.members())
@@ -59,9 +56,7 @@ func TestARepublishedTemplateIsReportedAndRolledOutOnlyIfTheSpecSaysSo(t *testin
 }
 
 func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		const template = "/DC0/vm/vm-operator-template"
 		g := r.serve().group("web", 1)
 		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
@@ -81,9 +76,7 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 }
 
 func TestAnotherServerContinuesAnUpdateThatWasInterrupted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		first := r.serve()
 		g := first.group("web", 4)
 		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
@@ -103,9 +96,7 @@ func TestAnotherServerContinuesAnUpdateThatWasInterrupted(t *testing.T) {
 }
 
 func TestAChangeOfHardwareReplacesTheMembersAndAResizeKeepsIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		was := refs(r.members())

@@ -3,7 +3,6 @@ package test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -13,9 +12,7 @@ import (
 )
 
 func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		oa, ob, stranger := s.group("oa", 1), s.group("ob", 1), s.groupOf("secret", "hidden", "uid-hidden", 1)
 		with := func(network, ranges string) func(*v1alpha1.VmGroupSpec) {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,9 +14,7 @@ import (
 )
 
 func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second, IP: time.Minute}})
+	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second, IP: time.Minute}}, func(t *testing.T, r *rig) {
 		r.must(r.AddCustomizationSpec("linux", false))
 		r.Behave(func(b *vcsim.Behavior) {
 			b.FailCustomizations, b.CustomizationError = func(vm vcsim.VM) bool { return vm.Name == "web-1" }, "NicSettingMismatch in the guest"
@@ -53,9 +50,7 @@ func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testin
 }
 
 func TestWithoutCustomizationInfoFromVCenterMembersStillBecomeReady(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{APIVersion: "7.0.1.0", Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{APIVersion: "7.0.1.0", Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		r.must(r.AddCustomizationSpec("linux", false))
 		r.Behave(func(b *vcsim.Behavior) {
 			b.FailCustomizations, b.CustomizationError = func(vcsim.VM) bool { return true }, ""

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -18,9 +17,7 @@ import (
 const quarantine = web + "/quarantine"
 
 func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vm vcsim.VM) bool { return vm.Name == "web-1" } })
 		g := r.serve().group("web", 2)
 		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
@@ -38,9 +35,7 @@ func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 }
 
 func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 		g := r.serve().group("web", 3)
 		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
@@ -62,9 +57,7 @@ func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 }
 
 func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		one, two := r.serve(), r.serve()
 		g := one.group("web", 2)
 		g.Spec.Deletion.Policy, g.Spec.ScaleIn.Remove = v1alpha1.DeletionRetain, []string{"web-0"}
@@ -83,9 +76,7 @@ func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.
 
 // A PowerOn of another replica can be delayed, and then power on a VM that is already in quarantine, as an operator could.
 func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Deletion.QuarantineSeconds = 3600
 		up(t, g)
@@ -109,9 +100,7 @@ func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) 
 }
 
 func TestAPausedGroupStaysAsItIsAndPlanShowsWhatWouldBeDone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
 		up(t, g)

@@ -2,7 +2,6 @@ package test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -14,9 +13,7 @@ import (
 // A backup leaves snapshots, and an operator moves a disk: the server keeps a disk that isn't the member's, destroys the member's own disks
 // with it, and a message says what the operator must do.
 func TestAnotherVMsDiskSurvivesSnapshotsStorageVMotionAndDeletion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Datastores: 2})
+	inRig(t, vcsim.Config{Datastores: 2}, func(t *testing.T, r *rig) {
 		g := r.serve(func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }).group("web", 2)
 		up(t, g)
 		_, err := r.AddVM("/DC0/vm", "db")

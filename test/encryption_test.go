@@ -3,7 +3,6 @@ package test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -50,9 +49,7 @@ func (r *rig) poweredOnInTheClear() *[]string {
 
 // vCenter takes no policy that encrypts as it clones: a member exists, for a while, in the clear.
 func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
+	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}}, func(t *testing.T, r *rig) {
 		inTheClear := r.poweredOnInTheClear()
 		first := r.serve()
 		g := first.group("web", 2)
@@ -94,9 +91,7 @@ func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 }
 
 func TestAnEditThatEncryptsReplacesMembersAndNewDisksOfTheseAreEncrypted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		r.AddKeyProvider()
 		g := r.serve().group("web", 2)
 		g.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}

@@ -29,9 +29,7 @@ func eventsOf(t testing.TB, g *metacontroller.Group) map[string]string {
 }
 
 func TestEventsDescribeAGroupsLife(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 3)
 		up(t, g)
 		if all := eventsOf(t, g); !strings.Contains(all["MemberCreated"], "web-1 (vm-") || all["MemberGone"] != "" || len(all) != 1 {
@@ -212,9 +210,7 @@ func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 
 // An entry that was carried out names no VM any more. No Event reports that, neither at once nor after another edit or a restart.
 func TestANewEntryOfReplaceThatNamesNoVMIsTold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		g := s.group("web", 2)
 		a := up(t, g)

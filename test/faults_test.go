@@ -133,9 +133,7 @@ func TestNothingChangesInAVCenterThatIsNotTheGroups(t *testing.T) {
 }
 
 func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		g := s.group("web", 2)
 		up(t, g)
@@ -164,9 +162,7 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 }
 
 func TestARecreatedPoolIsFoundAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Pools: 1})
+	inRig(t, vcsim.Config{Pools: 1}, func(t *testing.T, r *rig) {
 		ctx := context.Background()
 		pools, err := r.find.ResourcePoolList(ctx, "*/Resources/*")
 		if err != nil || len(pools) != 1 {
@@ -203,9 +199,7 @@ func (r *rig) removeRoot() {
 // A replica that did not recreate the folder of all groups still finds it, and removes the group's folder in it. (Found by
 // TestChaos, seed 50254: a folder was left behind.)
 func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g, _, two := r.upAtTwo()
 		g.Scale(0)
 		up(t, g)
@@ -221,9 +215,7 @@ func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
 }
 
 func TestHooksAnswerAtOnceWhileVCenterHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		r.Stall()

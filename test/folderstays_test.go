@@ -5,7 +5,6 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -16,9 +15,7 @@ import (
 
 // The plain simulator has no UnregisterAndDestroy_Task, and an account may lack the privilege.
 func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		r.Deny("UnregisterAndDestroy_Task", "Folder.Delete")
@@ -40,9 +37,7 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 }
 
 func TestAGroupsFolderThatSomebodyRenamedStays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		ref, err := r.Find(web)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -33,9 +32,7 @@ func (r *rig) updated(g *metacontroller.Group, least int) {
 }
 
 func TestAnAdvancedSettingIsRefusedUntilTheServerAllowsItAndAnEditReplacesTheMembers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		allowed := func(c *vsphere.Config, _ *loop.Config) { c.ExtraKeys = vsphere.ExtraKeys{"sched.*"} }
 		g := r.serve(allowed).group("web", 2)
 		g.Spec.ExtraConfig = map[string]string{"sched.cpu.latencySensitivity": "high", "isolation.tools.copy.disable": "FALSE"}
@@ -64,9 +61,7 @@ func TestAnAdvancedSettingIsRefusedUntilTheServerAllowsItAndAnEditReplacesTheMem
 }
 
 func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Hardware.PCIDevices, g.Spec.Hardware.Version = []string{"10de:1eb8"}, 17
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, `"10de:1eb8"`) || !strings.Contains(text, "--pci-devices") || len(r.members()) > 0 {
@@ -99,9 +94,7 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 }
 
 func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		const template = "/DC0/vm/vm-operator-template"
 		r.must(r.ToVM(template))
 		r.must(r.Reconfigure(template, types.VirtualMachineConfigSpec{CpuAllocation: &types.ResourceAllocationInfo{Limit: types.NewInt64(1500)}}))
@@ -143,9 +136,7 @@ func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
 }
 
 func TestAMemberThatCannotHaveItsReservationRunsOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		before := refs(r.members())
@@ -180,9 +171,7 @@ func allocationOf(c types.VirtualMachineConfigInfo) string {
 }
 
 func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		template := r.details("/DC0/vm/vm-operator-template").Config.Version
 		g := r.serve().group("web", 2)
 		for _, x := range []struct {
@@ -231,9 +220,7 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 
 // A template without a virtual TPM is the usual one, since the secrets of a template's would have to stay unused.
 func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplacesThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		before := refs(r.members())

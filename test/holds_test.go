@@ -80,9 +80,7 @@ func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
 
 // A bubble begins at midnight, UTC.
 func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Update.Windows = []v1alpha1.Window{{Start: "02:00", DurationSeconds: 7200, TimeZone: "Europe/Berlin"}}
 		up(t, g)

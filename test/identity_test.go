@@ -141,9 +141,7 @@ func TestAnIgnitionConfigReachesTheMembersWhereIgnitionLooks(t *testing.T) {
 }
 
 func TestAMemberThatIgnitionSetsUpDoesNotTakeAStaticAddress(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 1)
 		g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10"}, PrefixLength: 24}}}
@@ -230,9 +228,7 @@ func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 }
 
 func TestAnAdapterHasSeveralAddressesAndMoreOfThemReplaceTheMembers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
 		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}}}
@@ -265,9 +261,7 @@ func TestAnAdapterHasSeveralAddressesAndMoreOfThemReplaceTheMembers(t *testing.T
 }
 
 func TestAnAdapterWithoutAddressGetsNoneAndItsMemberHasTheOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		r.must(r.AddCustomizationSpec("linux", false))
 		g := r.serve().group("web", 1)
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
@@ -298,9 +292,7 @@ func TestAnAdapterWithoutAddressGetsNoneAndItsMemberHasTheOthers(t *testing.T) {
 
 // cloud-init looks for an OVF environment before it looks at guestinfo.
 func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", ova}, Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", ova}, Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		r.must(r.SetVAppProperties(ova))
 		g := r.serve().group("web", 1)
 		g.Spec.Template = ova
@@ -318,9 +310,7 @@ func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
 }
 
 func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		_, err := r.AddTag("owner", "a-person")
 		r.must(err)
 		g := r.serve().group("web", 2)

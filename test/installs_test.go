@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
@@ -32,9 +31,7 @@ func (s *serverReplica) targets() string {
 
 // As docs/vcenters.md says: each install has a folder and a --cluster-id of its own.
 func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		ours, east := r.install("vm-operator", "prod"), r.install("vm-operator-east", "prod-east")
 		web, api := ours.group("web", 2), east.group("api", 2)
 		up(t, web)
@@ -65,9 +62,7 @@ func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 
 // Both installs use one vCenter, so an install can't know that a group was another install's: the policies keep them apart.
 func TestAnInstallForTheSameVCenterTakesAGroupOverAsItIs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		ours, east := r.install("vm-operator", "prod"), r.install("vm-operator-east", "prod-east")
 		g := ours.group("web", 2)
 		up(t, g)

@@ -56,9 +56,7 @@ func TestAGroupComesUpScalesAndIsRemovedCompletely(t *testing.T) {
 }
 
 func TestASettledGroupIsSilent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 10)
 		up(t, g)
 		if _, err := g.Sync(within(t)); err != nil { // answers to the status that was stored last
@@ -96,9 +94,7 @@ func TestASettledGroupIsSilent(t *testing.T) {
 }
 
 func TestMembersThatAnOperatorBreaksAreHealedWithoutAHookCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 3)
 		up(t, g)
 		ctx := context.Background()
@@ -114,9 +110,7 @@ func TestMembersThatAnOperatorBreaksAreHealedWithoutAHookCall(t *testing.T) {
 }
 
 func TestAMovedAndRenamedMemberStaysAMemberAndGetsNoSecondVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		ctx := context.Background()
@@ -143,9 +137,7 @@ func TestAMovedAndRenamedMemberStaysAMemberAndGetsNoSecondVM(t *testing.T) {
 }
 
 func TestUnmanagedVMsAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		g := s.group("web", 1)
 		up(t, g)
@@ -170,9 +162,7 @@ func TestUnmanagedVMsAreLeftAlone(t *testing.T) {
 }
 
 func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		one, two := r.serve(), r.serve()
 		a := one.group("web", 8)
 		b := two.groupOf(a.Namespace, a.Name, string(a.UID), 8)
@@ -206,9 +196,7 @@ func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 }
 
 func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		for _, restart := range []bool{false, true} {
 			s := r.serve()
 			g := s.group("web", 4)

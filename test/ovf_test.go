@@ -93,9 +93,7 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 
 // vCenter chooses the host of a deployment only with DRS.
 func TestAnOVFIsDeployedOnAHostThatTheServerChoosesWithoutDRS(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
+	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		r.addAppliance()
 		r.must(r.SetDRS("/DC0/host/DC0_C0", vcsim.DRS{Off: true}))
 		withDatastore := func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }

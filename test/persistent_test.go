@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/rs/zerolog"
 
@@ -43,9 +42,7 @@ func (r *rig) disksAre(when string, want ...string) {
 
 // The disk of an ordinal is in each next VM of it, with what the last one wrote.
 func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Datastores: 2})
+	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Datastores: 2}, func(t *testing.T, r *rig) {
 		var warnings bytes.Buffer
 		g := r.serve(func(c *vsphere.Config, _ *loop.Config) {
 			c.Datastore, c.Log = "LocalDS_0", zerolog.New(zerolog.SyncWriter(&warnings)).Level(zerolog.WarnLevel)
@@ -85,9 +82,7 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 
 // The longest names that the API allows make one of over 150 characters; vCenter's container storage takes 80 (vsphere-csi-driver#435).
 func TestTheDisksOfAGroupWithALongNameHaveNamesThatVCenterTakesAndTheNextGroupFindsThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		long := strings.Repeat("w", 57)
 		g := s.group(long, 2)

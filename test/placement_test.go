@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -41,9 +40,7 @@ func blocked(t testing.TB, g *metacontroller.Group, reason string) string {
 }
 
 func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Clusters: 2, Hosts: 3})
+	inRig(t, vcsim.Config{Clusters: 2, Hosts: 3}, func(t *testing.T, r *rig) {
 		g := r.serve(inCluster0).group("web", 5)
 		g.Spec.Placement.Zones = []string{"DC0_C0", "/DC0/host/DC0_C1"}
 		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityRequired
@@ -88,9 +85,7 @@ func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
 }
 
 func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Hosts: 4})
+	inRig(t, vcsim.Config{Hosts: 4}, func(t *testing.T, r *rig) {
 		const cluster = "/DC0/host/DC0_C0"
 		r.must(r.SetHostGroup(cluster, "site/a", cluster+"/DC0_C0_H0", cluster+"/DC0_C0_H1"))
 		g := r.serve(inCluster0).group("web", 3)
@@ -152,9 +147,7 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 
 // Another tool may take back each change of the cluster's groups.
 func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		const cluster = "/DC0/host/DC0_C0"
 		r.must(r.SetHostGroup(cluster, "site-a", cluster+"/DC0_C0_H0"))
 		r.Rewrite(func(call any) {
@@ -183,9 +176,7 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 // A tool that reverts each change at once causes a persistent fault: the status reports it all the time, and the server retries once a
 // minute.
 func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		const cluster = "/DC0/host/DC0_C0"
 		at, err := r.Find(cluster)
 		r.must(err)
@@ -239,9 +230,7 @@ func must[T any](v T, err error) T {
 }
 
 func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Datacenters: 2})
+	inRig(t, vcsim.Config{Datacenters: 2}, func(t *testing.T, r *rig) {
 		_, err := r.AddTemplate("/DC1/vm", "vm-operator-template")
 		r.must(err)
 		g := r.serve(inDC0).group("web", 2)
@@ -277,9 +266,7 @@ func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }
 
 // Another tenant's group has its folder apps/shop/web/web-1 if it is web/web-1 in apps/shop, and a folder takes the name from a member.
 func TestNoGroupTakesTheNameOfAnothersMemberByItsFolder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		victim, other := s.groupOf("shop", "web", "uid-victim", 1), s.groupOf("web", "web-1", "uid-other", 1)
 		victim.Spec.Placement.Folder, other.Spec.Placement.Folder = "apps", "apps/shop"

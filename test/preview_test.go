@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"reflect"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -92,9 +91,7 @@ func scribble(rng *rand.Rand, file *v1alpha1.VmGroup) {
 }
 
 func TestPreviewsAndReadersLeaveNoTrace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.legacyVMs("db-a")
 		g := r.serve(adopting).group("web", 3)
 		up(t, g)
@@ -136,9 +133,7 @@ func TestPreviewsAndReadersLeaveNoTrace(t *testing.T) {
 
 // A preview reads from vCenter only what its first steps need, once, whatever its file contains.
 func TestNoFileMultipliesThePreviewsCallsOfVCenter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.legacyVMs("db-a")
 		g := r.serve(adopting).group("web", 2)
 		up(t, g)

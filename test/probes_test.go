@@ -107,9 +107,7 @@ func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
 }
 
 func TestAServerThatCanAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.probed = probe.Networks{}
 		g := r.serve().group("web", 3)
 		g.Spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}

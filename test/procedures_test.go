@@ -119,9 +119,7 @@ func TestTryAChangeOnOneMember(t *testing.T) {
 }
 
 func TestGoBackFromACanaryThatIsNeverReady(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.Behave(func(b *vcsim.Behavior) { b.BreakGuests = isOfOther })
 		g := r.serve().group("web", 4)
 		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
@@ -148,9 +146,7 @@ func held(t *testing.T, g *metacontroller.Group, by string) {
 }
 
 func TestGoOnWithoutStandbyMembers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 3)
 		up(t, g)
 		r.FailTask(vcsim.Clone, nil, &types.NoDiskSpace{Datastore: "LocalDS_0"}, 1)
@@ -215,9 +211,7 @@ func TestBringAVMBackFromQuarantine(t *testing.T) {
 }
 
 func TestAbandonADeletion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		was := refs(r.members())

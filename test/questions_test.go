@@ -3,7 +3,6 @@ package test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,9 +17,7 @@ import (
 func oneSlot(_ *vsphere.Config, l *loop.Config) { l.Slots = 1 }
 
 func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		r.Behave(func(b *vcsim.Behavior) {
 			b.AskAtPowerOn, b.Question = func(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "moved") }, vcsim.MovedOrCopied
 		})
@@ -63,9 +60,7 @@ func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 }
 
 func TestADeletionWaitsForTheAnswerToAMembersQuestion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		r.must(r.Ask("web-0", vcsim.MovedOrCopied))

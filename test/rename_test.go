@@ -65,9 +65,7 @@ func TestListsTakeTheNameThatTheStatusShowsAfterARenameInVCenter(t *testing.T) {
 
 // The status, the ConfigMap, /sd and Events name a member the same way, and say what its VM is called in vCenter where that differs.
 func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		g := s.group("web", 2)
 		g.Spec.Standby = 1

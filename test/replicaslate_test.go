@@ -100,9 +100,7 @@ func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 // Two replicas roll one group at once, and each learns late what the other does: never are more members down than maxUnavailable
 // allows.
 func TestTwoReplicasThatRollKeepThePromisedAvailability(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		servers := []*wiredReplica{r.serveWired(), r.serveWired()}
 		g := servers[0].group("web", 4)
 		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
@@ -171,9 +169,7 @@ func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 // Two edits in quick succession reach two replicas, which choose different members to go first, and neither hears of the other's
 // mark in time.
 func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
+	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		a, b := r.serveWired(), r.serveWired()
 		g := a.group("web", 4)
 		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
@@ -199,9 +195,7 @@ func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testi
 // A group is deleted and recreated under its name. A late finalize of the old one reaches another replica, which must not remove
 // the new group's folder: it is empty until the first member exists.
 func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		old, a, b := r.upAtTwo()
 		remove(t, old)
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,6 +68,13 @@ func newRig(t testing.TB, cfg vcsim.Config) *rig {
 func newTLSRig(t testing.TB, cfg vcsim.Config) *rig {
 	t.Helper()
 	return newRigBy(t, byTLS, cfg)
+}
+
+// inRig runs a test on a rig, in virtual time and in parallel with others.
+func inRig(t *testing.T, cfg vcsim.Config, test func(*testing.T, *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newRig(t, cfg)) })
 }
 
 // newRigBy is newRig for replicas that call in that way.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -51,9 +50,7 @@ func endpoints(t testing.TB, g *metacontroller.Group) []string {
 
 // Tools may report docker0's address as the guest's primary one.
 func TestDocker0sAddressIsNeverPublishedAndChangesNoEndpoint(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true, IP: 10 * time.Second})
+	inChangeRig(t, vcsim.Guest{Tools: true, IP: 10 * time.Second}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
 		g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}}
@@ -86,9 +83,7 @@ func TestDocker0sAddressIsNeverPublishedAndChangesNoEndpoint(t *testing.T) {
 }
 
 func TestAnAddressThatComesLaterIsPublishedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 1)
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
 		up(t, g)

@@ -3,7 +3,6 @@ package test
 import (
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,7 @@ import (
 
 // Everything is read again within seconds, and clients that wait for the group see no flicker.
 func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		server := r.serveWired()
 		g := server.group("web", 3)
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP

@@ -139,9 +139,7 @@ func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 
 // A server that has just started knows nothing of its vCenter but that this starts all clones at once.
 func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
 		began := time.Now()
 		up(t, s.group("web", 50))

@@ -69,9 +69,7 @@ func TestScaleOutWithStandbyMembersTakesABoot(t *testing.T) {
 }
 
 func TestALifeWithStandbyMembers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := withStandby(t, r, 2)
 		was := refs(r.members())
 		if on := slices.DeleteFunc(r.members(), func(vm vcsim.VM) bool { return vm.Power != types.VirtualMachinePowerStatePoweredOn }); len(was) != 5 || len(on) != 3 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -50,9 +49,7 @@ func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T
 }
 
 func TestTwoServersPrepareMembersAtOnceWithAttributesToCreate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		vms := []plan.VM{one.member(0), one.member(1)}
 		var all sync.WaitGroup

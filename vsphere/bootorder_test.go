@@ -14,9 +14,7 @@ import (
 
 // Adapters that the template boots from cannot be removed in a clone (fog/fog-vsphere#98).
 func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{Portgroups: 2})
+	inPlace(t, vcsim.Config{Portgroups: 2}, func(t *testing.T, w *world, p *process) {
 		w.must(w.BootFromNetwork("ubuntu"))
 		template, err := w.Details("ubuntu")
 		w.must(err)
@@ -34,9 +32,7 @@ func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *tes
 }
 
 func TestABootOrderThatNamesAnExtraAdapterIsAFaultThatSaysWhatToDo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{Portgroups: 1})
+	inPlace(t, vcsim.Config{Portgroups: 1}, func(t *testing.T, w *world, p *process) {
 		second := &vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{VirtualDevice: vim.VirtualDevice{Key: -1,
 			Backing: &vim.VirtualEthernetCardNetworkBackingInfo{VirtualDeviceDeviceBackingInfo: vim.VirtualDeviceDeviceBackingInfo{DeviceName: "VM Network"}}}}}}
 		w.must(w.ToVM("ubuntu"))
@@ -83,9 +79,7 @@ func TestAMemberBootsFirstFromWhatTheSpecSaysAndNotFromWhatItsTemplateDoes(t *te
 }
 
 func TestAMemberWithoutAdaptersCannotBootFromThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		template, err := w.Details("ubuntu")
 		w.must(err)
 		w.must(w.ToVM("ubuntu"))

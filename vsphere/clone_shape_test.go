@@ -35,6 +35,16 @@ func placed(t testing.TB, c vcsim.Config, change ...func(*Config)) (*world, *pro
 	return w, w.run(v)
 }
 
+// inPlace runs a test in the world of placed, in virtual time and in parallel with others.
+func inPlace(t *testing.T, c vcsim.Config, test func(*testing.T, *world, *process)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, c)
+		test(t, w, p)
+	})
+}
+
 // shaped returns the plan's Clone of a member with that spec.
 func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	p.t.Helper()
@@ -75,9 +85,7 @@ func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason strin
 }
 
 func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
 		p.refused(0, linked, vcfault.ReasonSnapshotNotFound, `"ubuntu"`, "take one", "clone.mode: Full")
 		_, err := w.AddSnapshot("ubuntu", "base")
@@ -100,9 +108,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 }
 
 func TestANewSnapshotIsFoundByTheNextTry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}
 		p.refused(0, linked, vcfault.ReasonSnapshotNotFound)
 		_, err := w.AddSnapshot("ubuntu", "base")
@@ -260,9 +266,7 @@ func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMain
 }
 
 func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
 		_, err = w.AddStoragePolicy("gold")
@@ -281,9 +285,7 @@ func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 }
 
 func TestAnOutageOfThePolicyServiceIsNoOutageOfVCenter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		gold := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: "gold"}}
 		_, err := w.AddStoragePolicy("gold")
 		w.must(err)
@@ -323,9 +325,7 @@ func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 }
 
 func TestAMemberNamesItsOwner(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); !vctest.Mentions(d.Config.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.Config.ManagedBy != nil {
 			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
 		}
@@ -390,9 +390,7 @@ func TestFiftyClonesCostOneLookUp(t *testing.T) {
 }
 
 func TestAfterAnObjectIsGoneEverythingIsLookedUpAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
 		linked := v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}}

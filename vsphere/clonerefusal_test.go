@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"testing"
-	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -14,9 +13,7 @@ import (
 // Known refusals: a reservation that does not fit the size (terraform-provider-vsphere#652), a policy that encrypts (#2241 there), a
 // pool (machine-controller#670).
 func TestACloneArgumentThatVCenterRefusesIsNamedAndNeedsAnOperator(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		for _, property := range []string{"spec.memoryAllocation.reservation", "spec.disk.backing.crypto", "spec.location.pool"} {
 			w.FailTask(vcsim.Clone, nil, &vim.InvalidArgument{InvalidProperty: property}, 1)
 			if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, property); e != nil && !e.NeedsOperator {
@@ -30,9 +27,7 @@ func TestACloneArgumentThatVCenterRefusesIsNamedAndNeedsAnOperator(t *testing.T)
 
 // A template stays on its host, which may be in maintenance: pyvmomi-community-samples#500, pyvmomi#446.
 func TestACloneThatAHostsStateForbidsNamesTheTemplateThatMayBeThere(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.FailTask(vcsim.Clone, nil, &vim.InvalidHostState{}, 1)
 		if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonHostNotConnected, `"ubuntu"`, "maintenance"); e != nil && e.NeedsOperator {
 			t.Error("it passes when the maintenance is over")

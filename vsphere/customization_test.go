@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -17,9 +16,7 @@ import (
 )
 
 func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.AddCustomizationSpec("linux", false))
 		w.must(w.AddCustomizationSpec("windows", true))
 		d := p.made(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
@@ -67,9 +64,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 }
 
 func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.AddCustomizationSpec("windows", true))
 		long := plan.Ref{Namespace: "shop", Name: "a-rather-long-name", UID: "uid-long"}
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})

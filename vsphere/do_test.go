@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -31,9 +30,7 @@ func (p *process) fault(a plan.Action) plan.Fault {
 }
 
 func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		one.do(plan.Action{Op: plan.CreateFolder})
 		two.do(plan.Action{Op: plan.CreateFolder})
@@ -139,9 +136,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 }
 
 func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.must(w.PowerOn("unmanaged"))
 		p := w.start()
 		vm := p.member(0)
@@ -184,9 +179,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 }
 
 func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one := w.start()
 		vm := one.member(0)
 		one.do(actionOn(plan.Mark, vm))
@@ -221,9 +214,7 @@ func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 // Found by a randomized test (test, seed 100611): an operator moves the root folder, and a replica that starts later creates a new one. The other
 // replicas continued to use the old folder, so that a name was no longer a lock.
 func TestReplicasAgreeOnTheRootFolderAfterAnOperatorMovedIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one := w.start()
 		one.do(plan.Action{Op: plan.CreateFolder})
 		old := one.state().Folder

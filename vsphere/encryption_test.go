@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -29,9 +28,7 @@ func (w *world) encryption(name string) string {
 }
 
 func TestAMemberIsEncryptedWithAllDisksThatHaveNoPolicyOfTheirOwnBeforeItIsPrepared(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		_, err := w.AddStoragePolicy("gold")
 		w.must(err)
 		w.AddKeyProvider()
@@ -53,9 +50,7 @@ func TestAMemberIsEncryptedWithAllDisksThatHaveNoPolicyOfTheirOwnBeforeItIsPrepa
 
 // A clone that needs only encryption is prepared, too.
 func TestUntilAMemberIsEncryptedItsStampSaysThatItIsNotPrepared(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		spec := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: encrypting}}
 		p.do(p.shaped(0, spec))
 		refused := func(says ...string) {
@@ -86,9 +81,7 @@ func TestUntilAMemberIsEncryptedItsStampSaysThatItIsNotPrepared(t *testing.T) {
 }
 
 func TestWhatCannotBeEncryptedIsRefusedBeforeTheClone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
 		w.AddKeyProvider()
@@ -115,9 +108,7 @@ func TestWhatCannotBeEncryptedIsRefusedBeforeTheClone(t *testing.T) {
 
 // If the server did not know that a policy encrypts, the clone would run unencrypted.
 func TestWithoutAnAnswerWhetherAPolicyEncryptsNothingIsCloned(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		spec := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{StoragePolicy: encrypting}}
 		w.LoseReply("PbmQueryIOFiltersFromProfileId", 1)
 		p.refused(0, spec, vcfault.ReasonStoragePolicyUnavailable)

@@ -79,9 +79,7 @@ func firstAnswer(t *testing.T, direct bool) {
 }
 
 func TestEveryReadTakesAllPages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.fill(30)
 		w.cutReads(7)
 		p := w.start()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -236,9 +235,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 // The stream does not show hidden VMs, so a server that knows such a VM only from a group's status must keep asking. (Found by TestChaos, seed
 // 40048: the group was one member short until the next full read.)
 func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		vm := w.start().member(0)
 		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -100,9 +99,7 @@ func (w *world) talkative() vim.ManagedObjectReference {
 }
 
 func TestAMemberGetsItsOwnMetadataAndUserDataInsteadOfTheTemplates(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		a := p.shaped(0, v1alpha1.VmGroupSpec{})
 		changeArgs(&a, func(of *plan.CloneArgs) { of.Template = w.talkative().Value })
 		a.Details().UserData = "#cloud-config\npassword: planted\n"
@@ -123,9 +120,7 @@ func TestAMemberGetsItsOwnMetadataAndUserDataInsteadOfTheTemplates(t *testing.T)
 }
 
 func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.AddCustomizationSpec("linux", false))
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
 		changeArgs(&a, func(of *plan.CloneArgs) { of.Template = w.talkative().Value })
@@ -142,9 +137,7 @@ func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 }
 
 func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.AddCustomizationSpec("linux", false))
 		ref, err := w.AddVM("/DC0/vm", "ova")
 		w.must(err)
@@ -174,9 +167,7 @@ func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testi
 }
 
 func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		const secret = "planted-secret, and more that only the guest can know"
 		value, _ := plan.EncodeUserData(secret)
 		echo := func(text string) vim.BaseMethodFault { // a fault may repeat what it is about

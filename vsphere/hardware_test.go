@@ -16,9 +16,7 @@ import (
 )
 
 func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.ToVM("ubuntu"))
 		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{
 			CpuHotAddEnabled: vim.NewBool(true), CpuAllocation: &vim.ResourceAllocationInfo{Reservation: vim.NewInt64(300), Limit: vim.NewInt64(900)},
@@ -40,9 +38,7 @@ func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
 }
 
 func TestSecureBootNeedsATemplateThatBootsWithEFI(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		spec := v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{SecureBoot: vim.NewBool(true), BootDelaySeconds: 2}}
 		p.refused(0, spec, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "BIOS", "EFI", "spec.hardware.secureBoot")
 		w.must(w.BootWithEFI("ubuntu"))
@@ -74,9 +70,7 @@ func TestAMemberHasTheAdvancedSettingsThatTheServerAllows(t *testing.T) {
 }
 
 func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{Portgroups: 1})
+	inPlace(t, vcsim.Config{Portgroups: 1}, func(t *testing.T, w *world, p *process) {
 		w.must(w.BootFromNetwork("ubuntu")) // so the clone is tried again with other adapters
 		spec := v1alpha1.VmGroupSpec{
 			Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}, RootDisk: &v1alpha1.RootDisk{SizeGiB: 20},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	apitypes "k8s.io/apimachinery/pkg/types"
 
@@ -18,9 +17,7 @@ import (
 // The lease may end before any call of a step. The step must then stop, and the stamp must record exactly what it did: a guest that was asked to shut
 // down without a record in the stamp would count as serving, and a record of a restart that never happened would have the member replaced.
 func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		var asks atomic.Int32 // calls that are granted
 		cfg := w.config()
 		cfg.Leased = func(uid apitypes.UID, _ string) bool { return uid == web.UID && asks.Add(-1) >= 0 }

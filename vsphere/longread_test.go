@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -70,9 +69,7 @@ func (s slowPage) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 
 // inLongReads runs a test with a member and a vCenter that delays the five pages of a full inventory read.
 func inLongReads(t *testing.T, pages *slowPages, f func(t *testing.T, w *world, p *process)) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.fill(27)
 		w.cutReads(7)
 		c := w.config()

@@ -102,9 +102,7 @@ func TestAMemberIsClonedWithItsDisksAndItsGuestFindsThem(t *testing.T) {
 }
 
 func TestEachDiskHasItsOwnStoragePolicyOrThatOfTheGroup(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		gold, err := w.AddStoragePolicy("gold")
 		w.must(err)
 		silver, err := w.AddStoragePolicy("silver")
@@ -152,9 +150,7 @@ func TestAllDisksThatTheSpecGaveGoWithTheMember(t *testing.T) {
 }
 
 func TestDisksAreAddedAndGrowWhileTheMemberRuns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		p.preparedWith(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}))
 		_, _, vm := p.given("web-0")
 		p.do(guarded(plan.PowerOn, vm))
@@ -179,9 +175,7 @@ func TestDisksAreAddedAndGrowWhileTheMemberRuns(t *testing.T) {
 }
 
 func TestDisksDoNotGrowUnderASnapshot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		p.preparedWith(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}))
 		_, err := w.AddSnapshot("web-0", "backup")
 		w.must(err)

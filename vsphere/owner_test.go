@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"testing"
-	"testing/synctest"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -14,9 +13,7 @@ import (
 
 // A role for an older version of the server lacks these privileges.
 func TestACloneSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.RegisterExtension(role.ExtensionKey))
 		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Config.Annotation != "" || d.Config.ManagedBy == nil {
@@ -30,9 +27,7 @@ func TestACloneSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
 }
 
 func TestAReleaseSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		p.made(0, v1alpha1.VmGroupSpec{})
 		w.FailTask(vcsim.Reconfigure, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
 		p.do(guarded(plan.Release, p.state().VMs[0]))

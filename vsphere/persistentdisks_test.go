@@ -92,9 +92,7 @@ func TestADiskIsBoundToItsOrdinalAndOutlivesItsVM(t *testing.T) {
 // Two replicas can create the same disk at once. Disks that no guest has used are empty, so either will do; a disk that a guest has used is used
 // again.
 func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		copied := func() string {
 			d, err := disks.NewFirstClass(p.VCenter).Create(t.Context(), disks.Spec{Name: "copy", Datastore: vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value, CapacityMB: 2048,
 				Owner: disks.Owner{UID: string(web.UID), Disk: "data"}})
@@ -215,9 +213,7 @@ func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 }
 
 func TestADiskThatIsLostIsNotRecreated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		vm, err := p.attached()
 		w.must(err)
 		held := heldBy(vm)
@@ -331,9 +327,7 @@ func TestAFirstDiskIsLookedForOnlyWhereTheHostsOfItsVMReach(t *testing.T) {
 // Backup software turns changed block tracking on for a VM and its disks. The next VM had it off, and its disk was DiskInUse forever
 // (vsphere-csi-driver#1416).
 func TestADiskThatBackupSoftwareTracksGoesToTheNextVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		vm, err := p.attached()
 		w.must(err)
 		w.must(w.BackUp("web-0"))
@@ -357,9 +351,7 @@ func TestADiskThatBackupSoftwareTracksGoesToTheNextVM(t *testing.T) {
 }
 
 func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.Behave(func(b *vcsim.Behavior) { b.AllowSecondAttach = true })
 		vm, err := p.attached()
 		w.must(err)
@@ -383,9 +375,7 @@ func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 
 // A fault that vCenter reports only during a change is reported like one that the server finds before it.
 func TestVCentersOwnRefusalsSayWhatIsWrongWithADisk(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		for _, c := range []struct {
 			fault vim.BaseMethodFault
 			want  string
@@ -420,9 +410,7 @@ func TestVCentersOwnRefusalsSayWhatIsWrongWithADisk(t *testing.T) {
 }
 
 func TestAMemberIsNotPoweredOnWithoutItsDisks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		vm, err := p.attached()
 		w.must(err)
 		spec := lasting()
@@ -530,9 +518,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 // Of two replicas one deletes a member's disks, as it was scaled in, and one, which knows a newer spec, replaces the member. (Found by
 // test/world, seed 56323: the next VM waited for the deleted disk.)
 func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		vm, err := p.attached()
 		w.must(err)
 		p.do(guarded(plan.Mark, vm))
@@ -566,9 +552,7 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 }
 
 func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		vm, err := p.attached()
 		w.must(err)
 		a := guarded(plan.DeleteDisks, vm)
@@ -589,9 +573,7 @@ func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
 }
 
 func TestAPersistentDiskGrowsInOneStep(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		_, err := p.attached()
 		w.must(err)
 		grown := lasting()
@@ -604,9 +586,7 @@ func TestAPersistentDiskGrowsInOneStep(t *testing.T) {
 }
 
 func TestADiskThatIsLargerThanTheSpecStaysSoAndIsReportedSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		_, err := p.attached()
 		w.must(err)
 		grown := lasting()

@@ -76,9 +76,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 }
 
 func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		a := guarded(plan.Reset, one.running(0, true))
 		two.until("the other one sees it so", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })

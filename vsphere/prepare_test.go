@@ -182,9 +182,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 }
 
 func TestTagsAreAttachedBeforePowerOnAndUnwantedOnesDetached(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.addTags("tier", "web", "db", "theirs")
 		p := w.start()
 		vm := p.member(0)
@@ -205,9 +203,7 @@ func TestTagsAreAttachedBeforePowerOnAndUnwantedOnesDetached(t *testing.T) {
 }
 
 func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.addTags("tier", "web")
 		p := w.start()
 		vm := p.member(0)
@@ -225,9 +221,7 @@ func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
 }
 
 func TestTwoServersPrepareMembersAtOnceWithTagsToCreate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		vms := []plan.VM{one.member(0), one.member(1)}
 		spec := tagged("tier", "web", "db")
@@ -249,9 +243,7 @@ func TestTwoServersPrepareMembersAtOnceWithTagsToCreate(t *testing.T) {
 }
 
 func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.addTags("tier", "web", "db")
 		p := w.start()
 		vm := p.member(0)
@@ -297,9 +289,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 }
 
 func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.addTags("tier", "web", "db")
 		p := w.start()
 		moRef := p.member(0).MoRef
@@ -320,9 +310,7 @@ func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
 // Tags that are no longer wanted are removed even if an unfinished preparation added them. (Found by
 // TestChaos, seed 60068: a tag that had been in the spec for 100 ms stayed.)
 func TestTagsAndAttributesOfAnUnfinishedPreparationAreRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.addTags("tier", "web", "db")
 		p := w.start()
 		attach := http.MethodPost + " /rest/com/vmware/cis/tagging/tag-association?~action=" + session.AttachTags

@@ -3,7 +3,6 @@ package vsphere
 import (
 	"maps"
 	"testing"
-	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -13,9 +12,7 @@ import (
 // Two replicas know different specs. The one with the older spec is suspended right before it removes an attribute, and the
 // other one sets the attribute and ends before the first continues. (Found by TestChaos, seed 700062: RUNNING, and the value was permanently gone.)
 func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		newer := w.start()
 		moRef := newer.member(0).MoRef
 		newer.do(preparing(newer.vm(moRef), attributes("owner", "ann")))
@@ -50,9 +47,7 @@ func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 
 // Found by a randomized test (test, seed 202025): the next session counted as lost, too, and was left in vCenter.
 func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		p, wire := w.startWired()
 		vm, left := p.member(0), 2
 		wire.On(func(c vcsim.Call) vcsim.Break {

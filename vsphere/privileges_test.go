@@ -3,7 +3,6 @@ package vsphere
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/find"
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -28,9 +27,7 @@ func (w *world) restrictTo(without ...string) {
 }
 
 func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		p.made(0, v1alpha1.VmGroupSpec{})
 		vm, clone := p.state().VMs[0], p.shaped(1, v1alpha1.VmGroupSpec{})
 		const members = "the VMs in /DC0/vm/vm-operator/shop/web"
@@ -67,9 +64,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 
 // A task's fault does not name the privilege either.
 func TestAPrivilegeThatATaskLacksIsNamedFromTheCallThatBeganIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		p.made(0, v1alpha1.VmGroupSpec{})
 		vm := p.state().VMs[0]
 		member := inventory.VMRef(vm.MoRef)

@@ -31,9 +31,7 @@ func (l late) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 }
 
 func TestAReadThatBeganBeforeADestroyDoesNotBringTheVMBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		l := late{armed: new(atomic.Bool), held: make(chan struct{}), release: make(chan struct{})}
 		cfg := w.config()
 		through := cfg.Through

@@ -3,16 +3,13 @@ package vsphere
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestTheLongerTheStreamLastsTheRarerEverythingIsReadAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		c, registry := w.config(), prometheus.NewRegistry()
 		c.Metrics = registry
 		v, err := New(c)

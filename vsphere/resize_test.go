@@ -120,9 +120,7 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 }
 
 func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.must(w.SetHotAdd("ubuntu", true, true))
 		p := w.start()
 		vm := p.running(0, false)
@@ -213,9 +211,7 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 }
 
 func TestOnlyARefusalThatConcernsTheVMIsARefusalOfTheSize(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.must(w.SetHotAdd("ubuntu", true, true))
 		p := w.start()
 		cold, hot := p.member(0), p.running(1, false)

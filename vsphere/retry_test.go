@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -157,9 +156,7 @@ func (p *process) replanned(a plan.Action) {
 }
 
 func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		w.must(w.SetHotAdd("ubuntu", true, true))
 		p := w.start()
 		off, on, marked := p.member(0), p.running(1, true), p.member(2)

@@ -15,9 +15,7 @@ import (
 // Of the record of a shutdown request and the withdrawal of the mark only one may succeed. Otherwise the member would count as serving while its
 // guest shuts down, and another member would be taken down. (Found by the model in test/world, seeds 431897 and 22961.)
 func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := one.running(0, true)
@@ -69,9 +67,7 @@ func TestAGuestThatCouldNotBeAskedDoesNotCountAsHalting(t *testing.T) {
 
 // The process that wrote the stamp may have been killed before it asked the guest.
 func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := one.running(0, true)

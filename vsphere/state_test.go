@@ -3,7 +3,6 @@ package vsphere
 import (
 	"maps"
 	"testing"
-	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -14,9 +13,7 @@ import (
 // least one sees both marks before it continues, whatever the stream has shown it. (Found by TestChaos, seed 3020: a group of two
 // in which both replicas took one down.)
 func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		a, b := one.member(0), one.member(1)
 		two.until("it sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })

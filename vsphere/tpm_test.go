@@ -30,9 +30,7 @@ func TestMembersDoNotShareTheSecretsOfTheTemplatesTPM(t *testing.T) {
 }
 
 func TestAVirtualTPMNeedsATemplateThatBootsWithEFIAndItsHardwareVersion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		spec := v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{VTPM: true}}
 		p.refused(0, spec, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "BIOS", "EFI", "spec.hardware.vtpm")
 		w.must(w.BootWithEFI("ubuntu"))

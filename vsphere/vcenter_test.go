@@ -112,12 +112,17 @@ func inABubble(t *testing.T, test func(t *testing.T, w *world, p *process)) {
 	inABubbleOf(t, (*world).start, test)
 }
 
+// inAWorld runs a test of a vCenter in a bubble, in parallel with others. The test starts the processes.
+func inAWorld(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
+}
+
 // inABubbleOf is inABubble for a process that start starts.
 func inABubbleOf(t *testing.T, start func(*world) *process, test func(t *testing.T, w *world, p *process)) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inAWorld(t, func(t *testing.T, w *world) {
 		test(t, w, start(w))
 	})
 }
