@@ -130,8 +130,8 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 	})
 }
 
-// Found by the search of sync/planner: another replica that does not know of the deletion clones until its lease ends. If the folder is kept, the
-// clone lands in it after finalized was returned.
+// The search of sync/planner found this: a replica that doesn't know of the deletion can start clones until its lease ends. If the server keeps
+// the folder, such a clone can arrive there after the hook has answered that the group is finalized.
 func TestAFolderThatIsKeptIsLeftOnlyAfterClonesThatBeganDuringTheDeletion(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})

@@ -287,12 +287,12 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	return err
 }
 
-// askWithin is the maximum age of the stamp when the guest is asked: this process may have been suspended after it wrote the stamp. Other replicas
-// treat the member as shutting down from the stamp's time on, for the guest's time in the spec and one minute more.
+// askWithin is the maximum age of the time in the stamp when the guest is asked, because this process may have been suspended after it wrote the
+// stamp. Other replicas treat the member as shutting down from the stamp's time on, for the guest's time in the spec and one minute more.
 const askWithin = 30 * time.Second
 
-// unheeded reports whether a step can power off a VM whose guest did not shut down in time: this process has asked the guest since its last boot,
-// or cannot ask it.
+// unheeded reports whether the server can power off a VM whose guest did not shut down in time: this process has asked the guest since the
+// guest's last boot, or VMware Tools don't run, so that it can't ask.
 func (p power) unheeded(m *inventory.Member) bool {
 	boot, asked := p.asked.Load(m.MoRef)
 	return !m.Tools || asked && plan.SameBoot(m.Boot, boot.(time.Time))

@@ -46,7 +46,7 @@ func validateGateways(path *field.Path, networks []Network) field.ErrorList {
 	return nil
 }
 
-// validateAdapters refuses an address that two adapters could get, of one member or of two members.
+// validateAdapters refuses ranges that overlap between two entries of spec.networks: two adapters could get the same address.
 func validateAdapters(path *field.Path, networks []Network) (errs field.ErrorList) {
 	for i := range networks {
 		for _, of := range []family{ipv4, ipv6} {

@@ -112,7 +112,7 @@ func plain(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// pageLinks rewrites the links of the document with this name, so that they lead to the pages of other documents. The server doesn't serve
+// pageLinks is the name of a document. Its Transform makes relative links to other documents lead to the server's pages. The server doesn't serve
 // other files of the repository, so a link to one becomes its path as text.
 type pageLinks string
 

@@ -64,7 +64,7 @@ func KeptDisks(text string) (ids []string) {
 // NoUUID is MemberDisk.UUID if vCenter reports none.
 const NoUUID = "-"
 
-// DisksIn parses the text of DiskText; nil for an invalid text.
+// DisksIn parses a text that DiskText returned; nil for an empty or invalid text.
 func DisksIn(text string) (all []MemberDisk) {
 	if text == "" || json.Unmarshal([]byte(text), &all) != nil {
 		return nil
@@ -134,7 +134,8 @@ func Persistent(text string) []MemberDisk {
 	return slices.DeleteFunc(DisksIn(text), func(d MemberDisk) bool { return d.ID == "" })
 }
 
-// DisksOtherwise returns the name of a disk of a member that the current spec would create differently; empty if there is none.
+// DisksOtherwise returns the name of the first disk, but for persistent ones, whose datastore, storage policy or provisioning in the spec
+// differs from the stamp's record of the disk; empty if there is none.
 func DisksOtherwise(spec *v1alpha1.VmGroupSpec, text string) string {
 	if len(spec.Disks) == 0 {
 		return ""

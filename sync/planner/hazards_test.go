@@ -68,7 +68,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// oneTooMany is a group of one with two members: web-1 is marked to go, and no other must be down meanwhile.
+// oneTooMany is a group of one with two members: web-1 is marked to go, and no other must be down while web-1 is marked.
 func oneTooMany() plan.Observed {
 	o := observed(1)
 	addMembers(&o, 2)
@@ -99,7 +99,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 	}
 }
 
-// Found by the models in test/world: a PowerOff was carried out and its reply lost, its mark had been withdrawn meanwhile, and the member
+// Found by the models in test/world: a PowerOff was carried out and its reply lost, another replica had withdrawn the mark by then, and the member
 // is marked again, which is refused, before it is seen to be off.
 func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()

@@ -27,7 +27,7 @@ func recordedOnly(n int, tell func(*plan.VCenterState, v1alpha1.Member)) plan.Ob
 	return o
 }
 
-// Whoever can write a status can make it as long as etcd takes it, some 8,000 members, and Metacontroller repeats the call: it must not
+// A client that can write a status can make it as long as etcd takes it, some 8,000 members, and Metacontroller repeats the call: it must not
 // cost the square of them. The processor time of this thread counts, not the time that a busy machine takes; one plan of 8,000 is measured
 // beside eight of 1,000, at the best of some times.
 func TestAPlanCostsNoMoreForEachOfThousandsOfRecords(t *testing.T) {

@@ -96,7 +96,7 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 	}
 }
 
-// Found by a randomized test (test, seed 52): a replica's call to clone was delayed on its way. Meanwhile another replica made the member,
+// Found by a randomized test (test, seed 52): a replica's call to clone was delayed on its way. During the delay, another replica made the member,
 // and its host left.
 func TestACloneOfAMissingMemberIsNotPoweredOnBeforeThatIsGivenUp(t *testing.T) {
 	o := atWork(2)

@@ -72,7 +72,7 @@ func TestAnInstallDoesNotWriteTheStatusOfAGroupThatAnotherOneServes(t *testing.T
 	}
 	o.Group.Status = first.Status
 	if again := planner.Make(o); again.Refusal != nil || !reflect.DeepEqual(again.Status, first.Status) {
-		t.Errorf("nobody contradicts it, yet it is refused, or another status: %v", again.Refusal)
+		t.Errorf("no other install contradicts it, but it is refused, or another status: %v", again.Refusal)
 	}
 
 	theirs := observed(2)

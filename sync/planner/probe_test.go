@@ -86,7 +86,7 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 		{"it is silent", func(o *plan.Observed) { conclude(o, o.State.VMs[0], plan.Silent) }, false, "port 5432 of 10.0.0.1: connection refused"},
 		{"nothing is concluded, and it was ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], "") }, true, ""},
 		{"nothing is concluded, and it was not ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], ""); record(o, 0, false, "", ago(9)) }, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
-		{"nobody was asked yet, and it was ready", func(o *plan.Observed) { o.Answers = plan.Answers{} }, true, ""},
+		{"no member was asked yet, and it was ready", func(o *plan.Observed) { o.Answers = plan.Answers{} }, true, ""},
 		{"it was down, its status does not say so yet, and it has not answered since", func(o *plan.Observed) {
 			o.Answers.Of[o.State.VMs[0].MoRef] = plan.Answer{Address: plan.AskedAddress(o.State.VMs[0].IPs), Down: true}
 		}, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
@@ -151,7 +151,7 @@ func TestASuppressionStaysUntilEachMemberWasAskedAgain(t *testing.T) {
 	}
 }
 
-// A member is taken for one that serves nobody, and goes beyond maxUnavailable, only if this replica knows it.
+// A member counts as not serving, and is removed beyond maxUnavailable, only if this replica knows that.
 func TestMembersThatMayAnswerAreNotTakenDownTogether(t *testing.T) {
 	for name, known := range map[string]func(o *plan.Observed, i int){
 		"the status is lost, and nothing is concluded": func(o *plan.Observed, i int) {
@@ -217,6 +217,6 @@ func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
 	}
 	o.Answers.NoneAllowed = true
 	if f := planner.Forecast(o); replaced() != 0 || f.Blocked.Reason != plan.ReasonProbeRefused {
-		t.Errorf("%d would be replaced by a server that can ask nobody; blocked by %q", replaced(), f.Blocked.Reason)
+		t.Errorf("%d would be replaced by a server that can ask no member; blocked by %q", replaced(), f.Blocked.Reason)
 	}
 }

@@ -90,7 +90,7 @@ func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	}
 }
 
-// Outside the windows no update takes a ready member down that is not marked. A standby member serves nobody.
+// Outside the windows no update takes a ready member down that is not marked. A standby member has no clients.
 func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)

@@ -288,8 +288,8 @@ func (s *steps) removeChosen(m *member, why string) {
 	m.begins(leaving, unblocked)
 }
 
-// announcing reports whether this replica is writing a mark. Another replica may see the mark first and act on it, so until it is written,
-// this replica takes down no serving member by another replica's mark.
+// announcing reports whether this replica is writing a mark. Another replica can act on the mark before the write returns, so until the write
+// ends, this replica takes down no ready member.
 func (f *facts) announcing() bool {
 	for _, p := range f.Pending {
 		if p.Op == plan.Mark && p.State == plan.Running {
@@ -305,8 +305,8 @@ func (f *facts) isMarking(m *member) bool {
 	return p.Op == plan.Mark && p.State == plan.Running && (p.MoRef == "" || p.MoRef == m.MoRef)
 }
 
-// canMark reports whether a member that may serve can be marked. Its endpoints are terminating as soon as it has a mark, and those of a member
-// whose mark is to be withdrawn are terminating until it is. Both at once can be more than maxUnavailable allows.
+// canMark reports whether a member that may serve can be marked. A mark makes a member's endpoints terminating. While another member still has
+// a mark that is to be withdrawn, both members' endpoints would be terminating, which can be more than maxUnavailable allows.
 func (s *steps) canMark(m *member) bool {
 	if !m.mayServe() || s.facts.isMarking(m) || !s.decision.withdrawing && !s.decision.remarking {
 		return true

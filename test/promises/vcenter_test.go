@@ -24,7 +24,7 @@ import (
 	"github.com/vmware/govmomi/vslm"
 )
 
-// vm is a VM as vCenter shows it to anybody.
+// vm is a VM as vCenter shows it to any user.
 type vm struct {
 	ref, name, folder string // folder is the moRef of the folder it is in
 	uuid              string // instanceUuid

@@ -218,8 +218,8 @@ func Paths(records []plan.MemberDisk) map[string]string {
 	return paths
 }
 
-// Growing returns the records of a VM's disks with their sizes in the spec, the device changes that extend the disks, and the disks that the
-// VM lacks. made is the stamp's record of the disks that the clone made.
+// Growing compares the records of a VM's disks with the spec. It returns the updated records, the device changes that extend disks, and the
+// disks of the spec that have no record. made is the stamp's record of the disks that the clone made.
 func Growing(records []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice, made, vm string) (grown []plan.MemberDisk, changes []types.BaseVirtualDeviceConfigSpec, missing []v1alpha1.Disk, err error) {
 	grown = slices.DeleteFunc(slices.Clone(records), func(r plan.MemberDisk) bool { return r.Parted != "" })
 	record := func(name string) *plan.MemberDisk {

@@ -74,9 +74,9 @@ type Holder struct {
 // Obtain returns the owner's disk, large enough and in no other VM. If the owner never had a disk, Obtain takes the former owner's or, without a
 // former owner, makes a new one. It doesn't make one if a former owner was named, because the user then wants the data of that disk.
 //
-// Each step is idempotent: a disk that was made before a crash is found by its owner. Two replicas of the server can each make a disk at once,
-// but only one attaches its own. So that the other disk is known to be empty, a disk is bound only after it was attached (Bind), unless the VM
-// runs.
+// Each step is idempotent: a disk that was made before a crash is found by its owner. Two replicas of the server can each make a disk at the
+// same time, but only one attaches its disk. The server binds a disk (Bind) after it has attached the disk, so an unbound disk is empty. If the
+// VM runs, Obtain binds the disk before it is attached.
 func (d *Persistent) Obtain(ctx context.Context, w Wanted) (Disk, error) {
 	disk, err := d.find(ctx, w)
 	if err != nil {

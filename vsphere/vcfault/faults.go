@@ -49,8 +49,7 @@ func markTransient(f plan.Fault) plan.Fault {
 	return f
 }
 
-// ForOperator returns a fault that the server found itself, and that only an operator can end: in vCenter, in the spec or in the server's
-// settings.
+// ForOperator returns an error whose cause only an operator can correct: in vCenter, in the spec or in the server's settings.
 func ForOperator(reason, format string, args ...any) *Error {
 	e := found(reason, format, args...)
 	e.NeedsOperator = true
@@ -76,11 +75,11 @@ func Untried(err error) *Error {
 	return &e
 }
 
-// Classify returns the *Error for an error, by the types in its tree and never by its text; nil for nil. It returns an *Error unchanged, but sets
-// Op if that is empty.
+// Classify converts an error to an *Error, by the types in the error's tree and never by its text; nil for nil. If the tree contains an *Error,
+// Classify returns that one, or a copy with Op if its Op is empty.
 //
-// Classify takes the first that fits: this package's errors; vCenter's faults (table.go); the certificate; the network and the caller's context
-// (netfaults.go); Internal, with the error's text.
+// Otherwise the first match counts: this package's other errors (ownFault); vCenter's faults (vimFault); the certificate (OfCertificate); the
+// network and the caller's context (OfNetwork). If none matches, the reason is Internal, and the message is the error's text.
 func Classify(op string, err error) *Error {
 	if err == nil {
 		return nil

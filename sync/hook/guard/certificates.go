@@ -66,7 +66,7 @@ func (s shown) expires() float64 { return float64(s.pair.Leaf.NotAfter.Unix()) }
 func (s shown) expired(now time.Time) bool { return now.After(s.pair.Leaf.NotAfter) }
 
 // tlsConfig returns the configuration of the listener; nil without a certificate. Each handshake uses the current certificate and
-// CAs. Session tickets are disabled, because a resumed session would check neither.
+// CAs: session tickets are disabled, so each connection makes a full handshake.
 //
 // HTTP/2 is disabled: a connection has one call at a time, so that the bound on connections also bounds the calls of unauthenticated
 // clients. Our callers (Metacontroller has five workers, Prometheus one scrape) would gain nothing from HTTP/2.

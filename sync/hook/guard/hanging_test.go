@@ -65,7 +65,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	unreadable(1)
 }
 
-// The read continues in the background, and callers use the former value until it ends.
+// A read that hangs continues in the background, and now returns the previous value until the read ends.
 func TestAHangingReadingKeepsNoLock(t *testing.T) {
 	release := make(chan struct{})
 	w := &watched[int]{every: time.Nanosecond, parse: func(before int, _ []content) int {
