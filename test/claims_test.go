@@ -40,7 +40,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 		edit := with("VM Network", "10.0.0.9-10.0.0.19")
 		edited := ob.VmGroup.DeepCopy()
 		edit(&edited.Spec)
-		if _, answer := ask(t, ob, "/plan", edited, false); !strings.Contains(answer, "10.0.0.9-10.0.0.19 in the network VM Network: the group oa has") {
+		if _, answer := ask(t, ob, "/plan", edited, false); !strings.Contains(answer, "10.0.0.9-10.0.0.19 in the network VM Network: the group oa also has") {
 			t.Errorf("the plan is %s", answer)
 		}
 		ob.Edit(edit)
@@ -51,7 +51,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 		stranger.Edit(edit)
 		up(t, stranger)
 		mustSync(t, ob) // its lease may be over
-		if text := says(oa); !strings.Contains(text, "the group ob has") {
+		if text := says(oa); !strings.Contains(text, "the group ob also has") {
 			t.Errorf("of two, oa says %q", text)
 		}
 		remove(t, ob)
