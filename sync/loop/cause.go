@@ -14,8 +14,13 @@ import (
 // cause. When a try is due, the first group that is planned takes it, so a deleted group is never chosen. Each group gets its turn, because one
 // group may fail for another reason. After a success the others follow, starting slowly.
 
-// causeKey is equal for failures that have one cause. Those of an operator's fault that is not shared with other groups have one in their group
-// if their messages are equal; any other failure has its own.
+// causeKey is equal for failures that have one cause:
+//
+//	the fault                            failures with one cause
+//	-----------------------------------  -------------------------------------------------------
+//	says on what the refusal depends     of any group, with the same op, reason and dependencies
+//	needs an operator                    of one group, with the same op, reason and message
+//	any other                            of one VM, with the same op and reason
 type causeKey struct {
 	op          plan.Op
 	reason      string
@@ -49,7 +54,7 @@ type cause struct {
 	most    int               // tries at once: 1, then doubling with every success
 	running []*run            // tries that run
 	waiting map[types.UID]int // failures, by group
-	// Each waiting one has its turn once in a round; had is how many have had it.
+	// In each round, each waiting failure is tried once; had is how many of them have been tried in this round.
 	round, had int
 	hurried    time.Time // when what vCenter shows made a try due last
 	hurriedFor string    // what it showed then

@@ -70,7 +70,7 @@ func (d *decision) unhealthy(m *member) bool {
 	}
 	counts := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay)
 	d.wake.note(counts)
-	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see unwellOtherwise
+	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
 }
 
 // nominateUnhealthy finds the members that stay unready, within the budget: each is restarted, or nominated to be replaced.

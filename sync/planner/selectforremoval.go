@@ -34,10 +34,11 @@ func (s *sets) orderOf(members []member) []int {
 	return order
 }
 
-// The last ranks of members that spec.scaleIn.protected doesn't name.
+// The last ranks of members that spec.scaleIn.protected doesn't name, and the number of all such ranks.
 const (
 	rankOutdated = 6
 	rankUpdated  = 7
+	ranks        = 8
 )
 
 func (s *sets) rank(m *member) int {
@@ -59,10 +60,10 @@ func (s *sets) rank(m *member) int {
 		rank = rankOutdated
 	}
 	if s.facts.policy.Protects(m.name) {
-		rank += 8
+		rank += ranks
 	}
 	if m.returned {
-		rank -= 16
+		rank -= 2 * ranks
 	}
 	return rank
 }

@@ -71,7 +71,7 @@ var defects = []defect{
 		"shown := d.sets.ordinals - d.sets.ordinalsNotFound", "shown := d.sets.ordinals",
 		[]layer{promises("KilledInItsMidst"), through("AServerDoesNotFinish"), planner}},
 	{"14: a member that served all the time goes instead of one that returned", "sync/planner/selectforremoval.go",
-		"\tif m.returned {\n\t\trank -= 16\n\t}\n", "",
+		"\tif m.returned {\n\t\trank -= 2 * ranks\n\t}\n", "",
 		[]layer{planner, through("ServedGoes|ServedStays")}},
 	{"14: who was given up and filled, and returns, is a member like others", "sync/planner/missing.go",
 		"listed := s.facts.isListedGivenUp(m.InstanceUUID)", "listed := false",
