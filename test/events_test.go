@@ -124,7 +124,7 @@ func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
 
 // A server ends while it removes members, and all of them are gone when the next one starts: only vCenter's events tell who did it, and they
 // name the server's account.
-func TestWhatAServerRemovedBeforeItEndedIsNobodysDoing(t *testing.T) {
+func TestWhatAServerRemovedBeforeItEndedIsNoUsersDoing(t *testing.T) {
 	t.Parallel()
 	others := &defect{state: func(s plan.VCenterState) plan.VCenterState { // a server that does not know its own account (S5)
 		for i := range s.Gone {

@@ -111,15 +111,15 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 					if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
 						t.Errorf("%d members were cloned, and %v are left", n, slices.Sorted(maps.Keys(left)))
 					}
-					nobodyElseDid(t, g)
+					blamesNoOtherAccount(t, g)
 				})
 			})
 		}
 	}
 }
 
-// nobodyElseDid checks that no Event blames another account for what the server did.
-func nobodyElseDid(t *testing.T, g *metacontroller.Group) {
+// blamesNoOtherAccount checks that no Event blames another account for what the server did.
+func blamesNoOtherAccount(t *testing.T, g *metacontroller.Group) {
 	t.Helper()
 	for reason, text := range eventsOf(t, g) {
 		if reason == "MemberGone" || reason == "MemberPoweredOff" {
@@ -173,7 +173,7 @@ func TestWhatAServerDidBeforeItWasRestartedIsNotReportedAsSomebodyElsesDoing(t *
 							}
 						}
 						up(t, g)
-						nobodyElseDid(t, g)
+						blamesNoOtherAccount(t, g)
 						name := r.members()[0].Name
 						r.must(r.PowerOff(name))
 						r.must(r.Destroy(name))

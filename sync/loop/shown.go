@@ -7,27 +7,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host; a VM is on another
-// host. The inventory does not watch free space, hosts, datastores and networks, so a change of these shows with the next try.
+// What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host. A member's host doesn't
+// count, because DRS may choose another one at each try to power the member on. The inventory does not watch free space, hosts, datastores and
+// networks, so a change of these shows with the next try.
 
 // hurryEvery bounds how often a change makes a cause's try due.
 const hurryEvery = 10 * time.Second
 
 // shownOf is what vCenter shows of the objects that a step depends on, except what the step itself changes; empty if they aren't shown.
 func shownOf(a *plan.Action, s *plan.VCenterState) string {
-	if a.Op == plan.Clone {
-		t := &s.Template
-		if t.MoRef == "" {
-			return ""
-		}
-		return strings.Join([]string{t.MoRef, t.Fingerprint, t.Host}, " ")
+	t := &s.Template
+	if a.Op != plan.Clone || t.MoRef == "" {
+		return ""
 	}
-	for i := range s.VMs {
-		if vm := &s.VMs[i]; a.MoRef != "" && vm.MoRef == a.MoRef {
-			return "on " + vm.Host
-		}
-	}
-	return ""
+	return strings.Join([]string{t.MoRef, t.Fingerprint, t.Host}, " ")
 }
 
 // look compares what vCenter shows with what it showed after the last try, and reports whether a try has become due.

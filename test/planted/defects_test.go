@@ -90,7 +90,7 @@ var defects = []defect{
 		[]layer{through("ARemovalIsTold")}},
 	{"S5: an Event blames an account for what the server did", "vsphere/removalcause/events.go",
 		`actor.Ours = own != "" && strings.EqualFold(actor.User, own)`, "actor.Ours = false",
-		[]layer{promises("AreNobodysDoing"), through("BeforeItWasRestarted|BeforeItEnded")}},
+		[]layer{promises("AreNoUsersDoing"), through("BeforeItWasRestarted|BeforeItEnded")}},
 	{"S6: lists take the name that a VM has in vCenter", "sync/planner/classify.go",
 		"name: plan.MemberName(s.facts.Group.Name, vm.Ordinal),", "name: vm.Name,",
 		[]layer{planner, through("ListsTakeTheName")}},

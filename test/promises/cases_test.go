@@ -239,7 +239,7 @@ func (m *led) told(reason string, about ...string) {
 	}
 }
 
-func TestMembersThatAScaleInRemovedAreNobodysDoing(t *testing.T) {
+func TestMembersThatAScaleInRemovedAreNoUsersDoing(t *testing.T) {
 	s := scripted(t, 1)
 	m := s.settled(t, "web", spec(8))
 	m.edit("scale from 8 to 1", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(1)) })
