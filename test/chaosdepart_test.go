@@ -114,7 +114,7 @@ func (l *life) giveUp(a metacontroller.Answer) {
 			l.edited("%s (%s) is taken out of spec.replace", m.Name, m.MoRef)
 			return
 		}
-		there := slices.ContainsFunc(slices.Concat(l.VMs(), l.OutsideInventory()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+		there := slices.ContainsFunc(slices.Concat(l.AllVMs()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 		named := slices.ContainsFunc(l.group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == m.MoRef })
 		if m.Reason == plan.ReasonMemberVanished && !there && !named {
 			l.group.Spec.Replace = append(l.group.Spec.Replace, v1alpha1.Replacement{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef})

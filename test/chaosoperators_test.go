@@ -159,12 +159,13 @@ var operators = []operation{
 		l.say("an operator deletes %s: %v", folder, err)
 		for ref, was := range maps.Clone(l.unmanaged) {
 			same := func(x vcsim.VM) bool { return x.InstanceUUID == was.InstanceUUID }
-			here, away := slices.IndexFunc(l.VMs(), same), slices.ContainsFunc(l.OutsideInventory(), same)
+			inside, outside := l.AllVMs()
+			here := slices.IndexFunc(inside, same)
 			switch {
-			case here < 0 && !away:
+			case here < 0 && !slices.ContainsFunc(outside, same):
 				delete(l.unmanaged, ref)
-			case here >= 0 && strings.HasPrefix(l.VMs()[here].Path, folder+"/"): // it is off: the folder stays if a VM in it refuses
-				l.unmanaged[ref] = l.VMs()[here]
+			case here >= 0 && strings.HasPrefix(inside[here].Path, folder+"/"): // it is off: the folder stays if a VM in it refuses
+				l.unmanaged[ref] = inside[here]
 			}
 		}
 	}},

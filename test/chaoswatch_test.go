@@ -192,7 +192,7 @@ func (w *watch) look(l *life) {
 	if enough {
 		return
 	}
-	vms, away := l.VMs(), l.OutsideInventory()
+	vms, away := l.AllVMs()
 	w.mu.Lock()
 	if w.uid != uid {
 		w.mu.Unlock()

@@ -30,7 +30,7 @@ func newVanishRig(t *testing.T) *rig {
 // couldBothRun counts the VMs beyond the first of each ordinal that are on, in the inventory or not.
 func (r *rig) couldBothRun() (more int) {
 	seen := map[int32]bool{}
-	for _, vm := range slices.Concat(r.VMs(), r.OutsideInventory()) {
+	for _, vm := range slices.Concat(r.AllVMs()) {
 		stamp, err := stampOf(vm)
 		if err != nil || !isOn(vm) || !stamp.Owned(stamp.UID, vm.InstanceUUID) {
 			continue
@@ -119,7 +119,7 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 			t.Errorf("%d members, %d clones", len(r.members()), r.Calls()["CloneVM_Task"])
 		}
 		remove(t, g)
-		if left := tally(slices.Concat(r.VMs(), r.OutsideInventory()), isStamped); left > 0 {
+		if left := tally(slices.Concat(r.AllVMs()), isStamped); left > 0 {
 			t.Errorf("%d VMs are left", left)
 		}
 	})
@@ -292,7 +292,7 @@ func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 				}
 				end(r, g, host)
 				remove(t, g)
-				if left := tally(slices.Concat(r.VMs(), r.OutsideInventory()), isStamped); (name == "back") != (left == 0) {
+				if left := tally(slices.Concat(r.AllVMs()), isStamped); (name == "back") != (left == 0) {
 					t.Errorf("%d VMs are left", left)
 				}
 			})
@@ -346,7 +346,7 @@ func TestADeletionThatRetainsEndsThoughMembersLeftWithTheirHost(t *testing.T) {
 						r.must(r.AddHost(path.Base(d.Host)))
 					}
 					remove(t, g)
-					if n := len(r.VMs()) + len(r.OutsideInventory()); n != 1+len(was) {
+					if n := len(slices.Concat(r.AllVMs())); n != 1+len(was) {
 						t.Errorf("%d VMs", n)
 					}
 				})

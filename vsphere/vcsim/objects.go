@@ -135,7 +135,11 @@ type VM struct {
 func (v *inventory) VMs() []VM {
 	v.world.Lock()
 	defer v.world.Unlock()
-	var vms []VM
+	return v.inside()
+}
+
+// inside describes the VMs in the inventory, sorted by path. The caller holds the world lock.
+func (v *inventory) inside() (vms []VM) {
 	for _, e := range v.objects.All("VirtualMachine") {
 		vms = append(vms, v.look(e.(*simulator.VirtualMachine)))
 	}

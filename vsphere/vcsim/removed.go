@@ -46,6 +46,19 @@ type removedHost struct {
 func (v *inventory) OutsideInventory() (vms []VM) {
 	v.world.Lock()
 	defer v.world.Unlock()
+	return v.outside()
+}
+
+// AllVMs returns what VMs and OutsideInventory return, as of one moment. A VM that leaves or returns between calls of those is in
+// both lists or in neither.
+func (v *inventory) AllVMs() (inside, outside []VM) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	return v.inside(), v.outside()
+}
+
+// outside describes the VMs outside the inventory. The caller holds the world lock.
+func (v *inventory) outside() (vms []VM) {
 	for _, d := range v.removedVMs {
 		one := v.look(d.vm)
 		one.Path = d.vm.Config.Files.VmPathName
