@@ -14,14 +14,15 @@ import (
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
 // If each answer to such a call had the next step, Metacontroller would call and write as fast as its workers can. So while a group is in
 // progress, the server repeats what was just written, until writtenFor is over. The calls show when it was written, so all replicas repeat
-// the same. When many groups are deleted at once, their status is written less often, because writes cost the API server most. Their Events
-// are writes, too, and wait for the next status.
+// the same. When many groups are in progress at once, each is written less often, because writes cost the API server most: of deleted ones
+// the status, of others the ConfigMap of members. The Events of a deletion are writes, too, and wait for the next status.
 
 // writtenFor is how long the server repeats what was written.
 const writtenFor = 2 * time.Second
 
-// goingTimes is for how many calls a deleted group's status is repeated while the only change is the number of remaining VMs.
-const goingTimes = 6
+// standsTimes is for how many calls the ConfigMap of members is repeated, and a deleted group's status while the only change is the number of
+// remaining VMs.
+const standsTimes = 6
 
 // sawWrites notes what differs between a call and the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {
@@ -35,16 +36,17 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 	}
 }
 
-// keepWritten repeats what was just written, if there is more to do, and reports whether it repeats the status of a deletion. going is for
-// how long it does that.
-func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) (status bool) {
+// keepWritten repeats what was just written, if there is more to do, and reports whether it repeats the status of a deletion. pause is the
+// time between two calls of a group in progress.
+func (g *group) keepWritten(r *plan.Result, pause time.Duration, now time.Time) (status bool) {
+	rarely := max(writtenFor, standsTimes*pause)
 	if len(r.Actions)+len(g.runs) == 0 {
 		return false
 	}
 	if g.lease.finalizing {
 		stands := writtenFor
 		if sameConditions(r.Status.Conditions, g.lease.call.Group.Status.Conditions) {
-			stands = going
+			stands = rarely
 		}
 		if status = now.Sub(g.answers.statusWritten) < stands; status {
 			orphaned := r.Status.Orphaned // written at once: no later call shows the garbage collector's finalizer
@@ -52,7 +54,7 @@ func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) 
 			r.Status.Orphaned = orphaned
 		}
 	}
-	if now.Sub(g.answers.membersWritten) >= writtenFor {
+	if now.Sub(g.answers.membersWritten) >= rarely {
 		return status
 	}
 	for i, child := range r.Children {

@@ -15,7 +15,8 @@ import (
 //
 //	the group                                      is called again after
 //	in progress, as its plan says, or steps run    busySoonest, or its share of the calls of lively groups
-//	whose status changed within livelyFor          settledSoonest, or its share of the calls of lively groups, but no later than its plan asks
+//	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
+//	                                               plan asks
 //	otherwise                                      twice as long as the last time, up to restLongest, or its share of the calls of groups at
 //	                                               rest, but no later than its plan asks
 //	refused                                        Metacontroller's own back-off
@@ -27,6 +28,9 @@ const (
 	// livelyMost bounds the calls a second that lively groups share: half of what Metacontroller can make, because edits and new groups
 	// need calls, too. restMost bounds those of the groups at rest: a quarter of a core.
 	livelyMost, restMost = 60., 30.
+	// busyPart is the part of the lively calls that groups in progress have at most while others have changed lately. Their status is what
+	// people wait for: where 200 groups come up, the last one must not share all calls with 199 that are up already.
+	busyPart = .75
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
 	// stays at livelyMost while fewer than four of ten are late, because calls that another replica answered look late. Where calls are
 	// few, punctual ones raise it so that it is back within callsRegain.
@@ -50,6 +54,7 @@ func (s *schedule) lively(now time.Time) bool { return s.busy || now.Sub(s.chang
 // calls are how many calls a second the server asks for. Loop.mu guards them.
 type calls struct {
 	lively, rest rate
+	busy         int // the lively groups that are in progress
 	counted      time.Time
 }
 
@@ -67,6 +72,20 @@ type rate struct {
 // share is the time between two calls of each group.
 func (r *rate) share() time.Duration {
 	return time.Duration(float64(r.groups) / r.now * float64(time.Second))
+}
+
+// pauses are the times between two calls of each group in progress, and of each other one whose status changed lately.
+func (c *calls) pauses() (busy, lately time.Duration) {
+	others := c.lively.groups - c.busy
+	most := c.lively.now
+	if others > 0 {
+		most *= busyPart
+	}
+	taken := min(most, float64(c.busy)/busySoonest.Seconds())
+	if c.busy > 0 {
+		busy = time.Duration(float64(c.busy) / taken * float64(time.Second))
+	}
+	return max(busySoonest, busy), max(settledSoonest, time.Duration(float64(others)/(c.lively.now-taken)*float64(time.Second)))
 }
 
 func (r *rate) lower() { r.now = max(1, r.now*.99) }
@@ -101,12 +120,15 @@ func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time
 	if now.Sub(c.counted) < countEvery {
 		return
 	}
-	c.counted, c.lively.groups, c.rest.groups = now, 0, 0
+	c.counted, c.lively.groups, c.rest.groups, c.busy = now, 0, 0, 0
 	for _, g := range groups {
 		switch {
 		case g.answers.finalized || now.Sub(g.lease.renewed) > lease:
 		case g.schedule.lively(now):
 			c.lively.groups++
+			if g.schedule.busy {
+				c.busy++
+			}
 		default:
 			c.rest.groups++
 		}
@@ -126,11 +148,12 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 	}
 	l.calls.count(l.groups, l.cfg.Lease, now)
 	rest := settledSoonest
+	busy, lately := l.calls.pauses()
 	switch {
 	case g.schedule.busy:
-		r.Resync = max(busySoonest, l.calls.lively.share())
+		r.Resync = busy
 	case g.schedule.lively(now):
-		r.Resync = min(r.Resync, max(settledSoonest, l.calls.lively.share()))
+		r.Resync = min(r.Resync, lately)
 	default:
 		rest = min(2*max(g.schedule.rest, settledSoonest), restLongest)
 		r.Resync = min(r.Resync, max(rest, l.calls.rest.share()))

@@ -138,6 +138,23 @@ func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 	})
 }
 
+// Where many groups come up at once, the last ones must show that they are up as soon as few would.
+func TestGroupsThatHaveJustSettledLeaveTheCallsToThoseInProgress(t *testing.T) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+		c := newCaller(400, 118)
+		for i := range 8 {
+			g := *c.calls[i].Group
+			g.Spec.Replicas = new(int32(1))
+			c.calls[i].Group = &g
+		}
+		c.run(l, 10*time.Second)
+		busy := &caller{calls: c.calls[:8], due: c.due[:8], each: c.each}
+		if longest, _ := busy.run(l, 15*time.Second); longest > 500*time.Millisecond {
+			t.Errorf("eight groups in progress are called every %s beside %d that have just settled", longest, len(c.calls)-8)
+		}
+	})
+}
+
 func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
 	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 		c := newCaller(500, 118)
