@@ -14,7 +14,8 @@ import (
 // new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
-//	in progress, as its plan says, or steps run    busySoonest, or its share of the calls of lively groups
+//	in progress, as its plan says, or steps run    busySoonest, a twentieth of the time for which its status hasn't changed, up to busyLongest, or
+//	                                               its share of the calls of lively groups
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
 //	                                               plan asks
 //	otherwise                                      twice as long as the last time, up to restLongest, or its share of the calls of groups at
@@ -23,11 +24,12 @@ import (
 //
 // and never later than --resync. How late a plan asks for it is in sync/planner/nextcall.go.
 const (
-	busySoonest, settledSoonest, restLongest = 250 * time.Millisecond, time.Second, 9 * time.Second
-	livelyFor                                = 30 * time.Second
-	// livelyMost bounds the calls a second that lively groups share: half of what Metacontroller can make, because edits and new groups
-	// need calls, too. restMost bounds those of the groups at rest: a quarter of a core.
-	livelyMost, restMost = 60., 30.
+	busySoonest, busyLongest    = 250 * time.Millisecond, 5 * time.Second
+	settledSoonest, restLongest = time.Second, 9 * time.Second
+	livelyFor                   = 30 * time.Second
+	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
+	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a quarter of a core.
+	livelyMost, restMost = 40., 30.
 	// busyPart is the part of the lively calls that groups in progress have at most while others have changed lately. Their status is what
 	// people wait for: where 200 groups come up, the last one must not share all calls with 199 that are up already.
 	busyPart = .75
@@ -44,6 +46,7 @@ type schedule struct {
 	due     time.Time     // when the next call is due
 	busy    bool          // steps run, or its plan says that it is in progress
 	changed time.Time     // when an answer last had another status than the one before
+	quiet   time.Time     // since when it is in progress without such a change
 	rest    time.Duration // how long the pause before the next call is at least, once the group is at rest; it doubles
 	wakes   time.Time     // the next time at which it is planned again by itself
 }
@@ -142,16 +145,20 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 		g.schedule.busy, g.schedule.due = false, time.Time{}
 		return
 	}
+	was := g.schedule.busy
 	g.schedule.busy = r.InProgress || len(g.runs) > 0
 	if news {
 		g.schedule.changed = now
+	}
+	if news || !was {
+		g.schedule.quiet = now
 	}
 	l.calls.count(l.groups, l.cfg.Lease, now)
 	rest := settledSoonest
 	busy, lately := l.calls.pauses()
 	switch {
 	case g.schedule.busy:
-		r.Resync = busy
+		r.Resync = max(busy, min(now.Sub(g.schedule.quiet)/20, busyLongest))
 	case g.schedule.lively(now):
 		r.Resync = min(r.Resync, lately)
 	default:
