@@ -223,12 +223,12 @@ func (r *report) changeExceptions(c *conditionList) {
 		say(v1alpha1.ConditionProbesSuppressed, r.sets.suppressed.Reason, r.sets.suppressed.Message)
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(r.differing(), 10))
-	if r.decision.stuck != nil {
-		say(v1alpha1.ConditionUpdateHeld, r.decision.stuck.Reason, r.decision.stuck.Message)
+	if r.decision.update.stuck != nil {
+		say(v1alpha1.ConditionUpdateHeld, r.decision.update.stuck.Reason, r.decision.update.stuck.Message)
 	}
 	say(v1alpha1.ConditionUpdateHeld, plan.ReasonUpdateHeld, r.heldText())
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, r.changedTemplate())
-	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.decision.suspended)
+	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.decision.healing.suspended)
 	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.decision.adoption, 10))
 }
 

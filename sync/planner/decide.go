@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -15,13 +14,9 @@ type decision struct {
 	// free, arriving and standbyComing begin as those of sets, and grow by the ordinals that the decision gives to new members.
 	free                    []*member
 	arriving, standbyComing []int32
-	slack                   int                      // how many more serving members can be taken down; negative while fewer serve than promised
-	update                  *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
-	canary                  *v1alpha1.CanaryProgress // the specs that update.canary has seen before
-	stuck                   *plan.Fault              // why the update has stopped
-	closed                  string                   // why the update takes no further member down now (outsideWindows)
-	suspended               string                   // why healing is suspended
-	trial                   *v1alpha1.Trial          // whether members made from the present spec become ready
+	slack                   int // how many more serving members can be taken down; negative while fewer serve than promised
+	update                  update
+	healing                 healing
 	// withdrawing: some members have a mark that is to be withdrawn. Until it is, no other serving member is taken down: another replica may
 	// have withdrawn it already, and be taking down a member that this replica keeps.
 	withdrawing bool
@@ -47,11 +42,9 @@ func decide(s *sets) *decision {
 	d.untaken = d.findUntaken()
 	order := d.sets.victims()
 	d.findSuccessors()
-	d.findTrial()
-	d.nominateOutdated(order)
-	d.nominateRequested(order)
-	d.nominateUnhealthy(order)
-	d.nominateForAnotherHost(order)
+	for _, r := range d.reasons() {
+		r.nominate(d, order)
+	}
 	d.selectForRemoval(order)
 	d.chooseCycles(order)
 	for i := range d.sets.members {

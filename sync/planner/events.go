@@ -64,11 +64,11 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	if len(was.Conditions) == 0 || !r.facts.vCenterKnown {
 		return all
 	}
-	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.decision.stuck != nil && (held == nil || held.Reason != r.decision.stuck.Reason) {
-		say(true, "UpdateStopped", r.decision.stuck.Message, r.facts.target())
+	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.decision.update.stuck != nil && (held == nil || held.Reason != r.decision.update.stuck.Reason) {
+		say(true, "UpdateStopped", r.decision.update.stuck.Message, r.facts.target())
 	}
-	if r.decision.suspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
-		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.decision.suspended, "")
+	if r.decision.healing.suspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
+		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.decision.healing.suspended, "")
 	}
 	if ignored := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionHoldIgnored); ignored != nil && ignored.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
@@ -83,9 +83,9 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		say(true, shared.Reason, "Addresses that are not unique: "+shared.Message, "")
 	}
 	switch held := r.heldText(); {
-	case r.decision.update != nil && r.decision.updating() > 0 && (was.Update == nil || was.Update.Target != r.decision.update.Target):
-		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.decision.update.Target)
-	case was.Update == nil || r.decision.update != nil:
+	case r.decision.update.progress != nil && r.decision.updating() > 0 && (was.Update == nil || was.Update.Target != r.decision.update.progress.Target):
+		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.decision.update.progress.Target)
+	case was.Update == nil || r.decision.update.progress != nil:
 	case held != "":
 		say(false, plan.ReasonUpdateHeld, held, was.Update.Target)
 	case was.Update.Target != r.facts.target():

@@ -73,8 +73,15 @@ func (d *decision) unhealthy(m *member) bool {
 	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
 }
 
-// nominateUnhealthy finds the members that stay unready, within the budget: each is restarted, or nominated to be replaced.
-func (d *decision) nominateUnhealthy(order []int) {
+// healing is the reason of members that stay unready.
+type healing struct {
+	suspended string          // why no member is healed
+	trial     *v1alpha1.Trial // whether members made from the present spec become ready
+}
+
+// nominate finds the members that stay unready, within the budget: each is restarted, or nominated to be replaced.
+func (h *healing) nominate(d *decision, order []int) {
+	h.findTrial(d)
 	var sick []*member
 	running := 0
 	seen := d.unhealthyNames(order)
@@ -100,14 +107,14 @@ func (d *decision) nominateUnhealthy(order []int) {
 	}
 	seen = append(seen, d.otherwiseUnhealthy()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
-		d.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
+		h.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
 			len(seen), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
-	never := d.neverReady(sick)
+	never := h.neverReady(sick)
 	room := min(len(sick), max(0, d.facts.policy.AtOnce-running))
 	for _, m := range sick[:room] {
-		d.healOne(m, never)
+		h.heal(d, m, never)
 	}
 	for _, m := range sick[room:] {
 		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
@@ -143,10 +150,10 @@ func (d *decision) otherwiseUnhealthy() []string {
 
 // findTrial finds out whether members that are created from the present spec become ready. The status keeps the trial, since vCenter doesn't
 // show VMs that were replaced. An edit of the spec begins a new trial, unless a member of the present target was ready already.
-func (d *decision) findTrial() {
+func (h *healing) findTrial(d *decision) {
 	stored := d.facts.Group.Status.Trial
 	if d.facts.revision == "" { // the target is unknown
-		d.trial = stored
+		h.trial = stored
 		return
 	}
 	t := v1alpha1.Trial{Target: d.facts.target()}
@@ -165,8 +172,8 @@ func (d *decision) findTrial() {
 	if t.Generation = d.facts.Group.Generation; t.Ready {
 		t.Generation, t.Replaced = 0, nil
 	}
-	if d.trial = &t; len(d.sets.members) == 0 && !t.Ready && len(t.Replaced) == 0 {
-		d.trial = nil // nothing was tried yet
+	if h.trial = &t; len(d.sets.members) == 0 && !t.Ready && len(t.Replaced) == 0 {
+		h.trial = nil // nothing was tried yet
 	}
 }
 
@@ -179,32 +186,17 @@ func note(t *v1alpha1.Trial, moRef string) {
 
 // neverReady names the members of the present spec that never became ready, if none ever did: those that healing has replaced, and those
 // that it would replace now.
-func (d *decision) neverReady(sick []*member) (names []string) {
-	if d.trial == nil || d.trial.Ready {
+func (h *healing) neverReady(sick []*member) (names []string) {
+	if h.trial == nil || h.trial.Ready {
 		return nil
 	}
-	names = slices.Clone(d.trial.Replaced)
+	names = slices.Clone(h.trial.Replaced)
 	for _, m := range sick {
 		if m.differs() == "" && !slices.Contains(names, m.MoRef) {
 			names = append(names, m.displayWith(m.MoRef))
 		}
 	}
 	return names
-}
-
-// nominateForAnotherHost nominates members that never ran because their host has no room for them, so that they are cloned on another host. (vsphere
-// checks vCenter's events before it returns that fault.)
-func (d *decision) nominateForAnotherHost(order []int) {
-	if d.facts.policy.Heal == v1alpha1.HealNone {
-		return
-	}
-	for _, i := range order {
-		m := &d.sets.members[i]
-		p := d.facts.Pending[m.name]
-		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.nominated == "" {
-			m.nominate(plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host")
-		}
-	}
 }
 
 // restarted reports whether the member has been restarted since it was last ready.
@@ -226,9 +218,9 @@ func (f *facts) unreadyText(m *member) string {
 // maxNeverReady is how many members of one spec can fail to become ready before healing stops replacing them.
 const maxNeverReady = 2
 
-// healOne restarts a member, or nominates it to be replaced. never are the members of the present spec that never became ready, if none ever
+// heal restarts a member, or nominates it to be replaced. never are the members of the present spec that never became ready, if none ever
 // did.
-func (d *decision) healOne(m *member, never []string) {
+func (h *healing) heal(d *decision, m *member, never []string) {
 	m.awaits = ""
 	switch {
 	case d.facts.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
@@ -236,10 +228,10 @@ func (d *decision) healOne(m *member, never []string) {
 		return
 	case m.differs() == "" && len(never) >= maxNeverReady:
 		m.awaits = "an edit of the spec: no member made from it has been ready"
-		d.suspended = fmt.Sprintf("no member made from the present spec has ever been ready, and %s timed out: another clone would be no better; edit the spec (or name members in spec.replace to try again)",
+		h.suspended = fmt.Sprintf("no member made from the present spec has ever been ready, and %s timed out: another clone would be no better; edit the spec (or name members in spec.replace to try again)",
 			plan.AtMost(never, 5))
 		return
-	case d.stuck != nil && m.differs() == "": // a new clone of the same spec probably wouldn't become ready either
+	case d.update.stuck != nil && m.differs() == "": // a new clone of the same spec probably wouldn't become ready either
 		m.awaits = "an edit of the spec: the update has stopped"
 		return
 	case d.cloneBlocked(m): // it could not be recreated
@@ -247,8 +239,8 @@ func (d *decision) healOne(m *member, never []string) {
 		return
 	}
 	m.nominate(plan.WhyHealing, m.why)
-	if d.trial != nil && !d.trial.Ready && m.differs() == "" {
-		note(d.trial, m.MoRef)
+	if h.trial != nil && !h.trial.Ready && m.differs() == "" {
+		note(h.trial, m.MoRef)
 	}
 	if m.restarted() {
 		m.why += ", despite a restart"

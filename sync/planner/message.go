@@ -107,7 +107,7 @@ func counted(format, noun string) func(*report, int) string {
 
 // updatesNow returns how many members are to be updated, while the update makes progress.
 func (r *report) updatesNow() int {
-	if r.facts.Finalizing || r.decision.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
+	if r.facts.Finalizing || r.decision.update.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
 	return r.decision.updating()
@@ -176,7 +176,7 @@ func (r *report) waits() (texts []string) {
 	if r.facts.Finalizing {
 		return texts
 	}
-	if names := r.notReady(); len(names) > 0 && r.decision.suspended == "" {
+	if names := r.notReady(); len(names) > 0 && r.decision.healing.suspended == "" {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
 	if names := r.withoutEndpoint(); len(names) > 0 {

@@ -52,7 +52,7 @@ func (r *report) setNextCall(result *plan.Result) {
 	case r.blocked():
 		within = r.resyncBlocked()
 	case r.facts.paused():
-	case r.facts.blockedBy != nil || r.busy() || r.steps.doing(standingBy, discarding) > 0 || r.decision.update != nil || r.sets.countReady() < len(r.sets.members) || len(r.sets.unconfirmed()) > 0 || r.facts.awaitsService():
+	case r.facts.blockedBy != nil || r.busy() || r.steps.doing(standingBy, discarding) > 0 || r.decision.update.progress != nil || r.sets.countReady() < len(r.sets.members) || len(r.sets.unconfirmed()) > 0 || r.facts.awaitsService():
 		result.InProgress = true
 	case r.facts.Group.Spec.Service != nil, r.facts.Group.Spec.Readiness.Probes():
 		within = resyncServed

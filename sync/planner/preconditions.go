@@ -14,7 +14,7 @@ import (
 //
 //	name     checked                       is met when                                                is in
 //	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
-//	window   before a member is marked     a window is open, for updates of any kind                  nominateOutdated
+//	window   before a member is marked     a window is open, for updates of any kind                  update.nominate
 //	follows  before a member is marked     it isn't replaced, or its successor exists or can be       selectForRemoval,
 //	                                       created (successor.go)                                     decideStandby
 //	promise  before a member is marked     enough others serve, so that at most maxUnavailable of     selectForRemoval,

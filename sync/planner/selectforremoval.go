@@ -99,7 +99,7 @@ func (f *facts) byOrder(x, y *member) int {
 // withinCanary returns the order, with updated members before outdated ones if more members are updated than update.canary allows. Otherwise
 // an autoscaler that raises and lowers replicas would update all members, since new members are cloned from the new spec.
 func (d *decision) withinCanary(order []int) []int {
-	if d.facts.policy.Canary < 0 || d.canary != nil && d.canary.Back {
+	if d.facts.policy.Canary < 0 || d.update.canary != nil && d.update.canary.Back {
 		return order
 	}
 	beyond := -d.facts.policy.Canary

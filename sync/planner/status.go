@@ -44,9 +44,9 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		if r.facts.revision == "" { // which members are up to date is unknown
 			s.UpdatedReplicas = min(s.CurrentReplicas, r.facts.Group.Status.UpdatedReplicas)
 		}
-		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update
+		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update.progress
 		s.GivenUp = r.givenUpStatuses()
-		s.Disks, s.Canary, s.Trial = r.facts.diskStatuses(), r.decision.canary, r.decision.trial
+		s.Disks, s.Canary, s.Trial = r.facts.diskStatuses(), r.decision.update.canary, r.decision.healing.trial
 		if r.facts.blockedBy != nil || r.facts.Finalizing {
 			s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
 		}

@@ -35,8 +35,8 @@ func stepsOf(d *decision) *steps {
 	if s.facts.blockedBy != nil {
 		return s
 	}
-	if s.decision.stuck != nil {
-		s.faults = append(s.faults, named{Fault: *s.decision.stuck})
+	if s.decision.update.stuck != nil {
+		s.faults = append(s.faults, named{Fault: *s.decision.update.stuck})
 	}
 	s.faults = append(s.faults, s.decision.incorrect...)
 	s.settleDuplicates()
@@ -192,8 +192,8 @@ func (s *steps) collectFaults() {
 	if s.sets.suppressed != nil {
 		s.faults = append(s.faults, named{Fault: *s.sets.suppressed})
 	}
-	if s.decision.suspended != "" {
-		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.decision.suspended}})
+	if s.decision.healing.suspended != "" {
+		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.decision.healing.suspended}})
 	}
 	if names := s.facts.publisher().Conflicting(); len(names) > 0 {
 		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})

@@ -17,20 +17,27 @@ import (
 // replicas, and at most maxUnavailable of its replicas are not available. An outdated member is replaced by a new clone; a size is changed
 // in place if the VM allows that.
 
-// nominateOutdated nominates the members that an update replaces, and decides which members are held as they are. The others are resized in
-// place. order lists the members that can be removed, the first to go in front.
-func (d *decision) nominateOutdated(order []int) {
+// update is the reason of members that differ from the spec.
+type update struct {
+	progress *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
+	stuck    *plan.Fault              // why the update has stopped
+	closed   string                   // why the update takes no further member down now (outsideWindows)
+}
+
+// nominate nominates the members that an update replaces, and decides which members are held as they are. The others are resized in place.
+func (u *update) nominate(d *decision, order []int) {
 	var differ []*member
 	for _, i := range order {
 		if m := &d.sets.members[i]; m.differs() != "" {
 			differ = append(differ, m)
 		}
 	}
-	d.trackCanary(differ)
-	slices.SortStableFunc(differ, func(a, b *member) int { return int(oneIf(d.takenBack(b)) - oneIf(d.takenBack(a))) })
+	u.trackCanary(d, differ)
+	slices.SortStableFunc(differ, func(a, b *member) int { return int(oneIf(u.takenBack(b)) - oneIf(u.takenBack(a))) })
 	back := 0 // members that match a spec that was taken back; they are the first
 	for _, m := range differ {
-		back += int(oneIf(d.takenBack(m)))
+		back += int(oneIf(u.takenBack(m)))
 	}
 	keep := 0
 	switch {
@@ -41,20 +48,20 @@ func (d *decision) nominateOutdated(order []int) {
 	}
 	if keep < len(differ) {
 		var until time.Time
-		d.closed, until = d.facts.outsideWindows()
+		u.closed, until = d.facts.outsideWindows()
 		d.wake.note(until)
 	}
 	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
-		if n >= len(differ)-keep || d.closed != "" && d.facts.startsTakingDown(m) {
+		if n >= len(differ)-keep || u.closed != "" && d.facts.startsTakingDown(m) {
 			m.delay = held
 		}
 		todo += int(oneIf(m.delay != held))
 	}
-	d.trackProgress(todo)
+	u.trackProgress(d, todo)
 	for _, m := range differ {
 		neverRan := m.unprepared() && !d.facts.preparable(m) // and can't, so it isn't worth keeping
-		isHeld := (m.delay == held || d.stuck != nil) && !neverRan
+		isHeld := (m.delay == held || u.stuck != nil) && !neverRan
 		switch m.delay = notDelayed; {
 		case isHeld:
 			m.delay = held
@@ -71,10 +78,10 @@ func (d *decision) nominateOutdated(order []int) {
 // trackCanary records in the status which specs were tried before the spec was edited back, so that a canary does not block the way back:
 // members that match a tried spec are replaced first, and none of them is held. A spec counts as edited back if members match it already.
 // That depends only on VMs and targets, and not on what else holds members.
-func (d *decision) trackCanary(differ []*member) {
+func (u *update) trackCanary(d *decision, differ []*member) {
 	stored := d.facts.Group.Status.Canary
 	if d.facts.revision == "" { // the target is unknown
-		d.canary = stored
+		u.canary = stored
 		return
 	}
 	if d.facts.policy.Canary < 0 || len(differ) == 0 && len(d.sets.members) == d.facts.want {
@@ -100,15 +107,15 @@ func (d *decision) trackCanary(differ []*member) {
 		}
 		is.Tried = is.Tried[max(0, len(is.Tried)-maxTried):]
 	}
-	d.canary = &is
+	u.canary = &is
 }
 
 // maxTried bounds status.canary.tried.
 const maxTried = 8
 
 // takenBack reports whether the member matches a spec that was tried and taken back.
-func (d *decision) takenBack(m *member) bool {
-	return d.canary != nil && d.canary.Back && slices.Contains(d.canary.Tried, madeFrom(m))
+func (u *update) takenBack(m *member) bool {
+	return u.canary != nil && u.canary.Back && slices.Contains(u.canary.Tried, madeFrom(m))
 }
 
 // refusesResize reports whether the VM refused the size while it was off, so that Auto replaces it. The mark records that when the process
@@ -120,7 +127,7 @@ func (f *facts) refusesResize(m *member) bool {
 }
 
 // trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
-func (d *decision) trackProgress(todo int) {
+func (u *update) trackProgress(d *decision, todo int) {
 	updated, waiting := 0, []string(nil)
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
@@ -134,7 +141,7 @@ func (d *decision) trackProgress(todo int) {
 	}
 	stored, target := d.facts.Group.Status.Update, d.facts.target()
 	if d.facts.revision == "" {
-		d.update = stored
+		u.progress = stored
 		return
 	}
 	same := stored != nil && stored.Target == target
@@ -148,7 +155,7 @@ func (d *decision) trackProgress(todo int) {
 			progress.LastProgressTime = stored.LastProgressTime
 		}
 	}
-	d.update = &progress
+	u.progress = &progress
 	due := progress.LastProgressTime.Add(d.facts.policy.Deadline + d.facts.DrainTime())
 	if len(waiting) == 0 || todo == 0 {
 		return
@@ -157,7 +164,7 @@ func (d *decision) trackProgress(todo int) {
 		d.wake.note(due)
 		return
 	}
-	d.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
+	u.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
 		plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
 }
@@ -200,10 +207,10 @@ func (d *decision) beyond() int {
 		}
 		differ = differ || m.differs() != ""
 	}
-	if !differ && d.update == nil {
+	if !differ && d.update.progress == nil {
 		return 0
 	}
-	if d.facts.revision == "" && d.update != nil {
+	if d.facts.revision == "" && d.update.progress != nil {
 		return d.facts.policy.Surge
 	}
 	return min(d.facts.policy.Surge, waiting+cycles)
@@ -225,10 +232,10 @@ func (d *decision) helpers() int {
 
 // whatHolds says which field holds the members that differ from the spec.
 func (d *decision) whatHolds() string {
-	why := cmp.Or(d.sets.heldBy(), d.closed)
+	why := cmp.Or(d.sets.heldBy(), d.update.closed)
 	switch {
-	case d.stuck != nil:
-		return d.stuck.Message
+	case d.update.stuck != nil:
+		return d.update.stuck.Message
 	case why == "" && d.facts.policy.Canary >= 0:
 		return fmt.Sprintf("update.canary holds at %d", d.facts.policy.Canary)
 	}
@@ -243,9 +250,9 @@ func (r *report) heldText() string {
 			n++
 		}
 	}
-	why := cmp.Or(r.sets.heldBy(), r.decision.closed)
+	why := cmp.Or(r.sets.heldBy(), r.decision.update.closed)
 	switch {
-	case n == 0 || r.decision.stuck != nil:
+	case n == 0 || r.decision.update.stuck != nil:
 		return ""
 	case why == "":
 		why = fmt.Sprintf("update.canary holds at %d", r.facts.policy.Canary)

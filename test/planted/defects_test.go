@@ -98,7 +98,7 @@ var defects = []defect{
 		"if x := n.objects.unmanaged[ref]; !x.unstampedAt.IsZero() {", "if x := n.objects.unmanaged[ref]; false && !x.unstampedAt.IsZero() {",
 		[]layer{inventory}},
 	{"precondition window: updates begin at any time", "sync/planner/update.go",
-		"|| d.closed != \"\" && d.facts.startsTakingDown(m)", "",
+		"|| u.closed != \"\" && d.facts.startsTakingDown(m)", "",
 		[]layer{planner, through("Window")}},
 	{"precondition drain: members go before their endpoints do", "sync/planner/preconditions.go",
 		"\t&draining,\n", "",
