@@ -18,7 +18,10 @@ type cluster struct {
 	v *inventory
 }
 
-// ReconfigureComputeResourceTask has a latency and checks rules and groups.
+// ReconfigureComputeResourceTask has a latency, checks rules and groups, and posts an event.
+//
+// A recorded 8.0.1 (EventManager.description) describes a ClusterReconfiguredEvent so: "The cluster configuration was changed", and "All DRS
+// rules are also stored in the cluster configuration". The event here doesn't say what was changed.
 func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *types.ReconfigureComputeResource_Task) soap.HasFault {
 	ref := c.v.begin(c.call, work{kind: ReconfigureCluster, entity: c.ClusterComputeResource, name: c.Name,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
@@ -35,7 +38,11 @@ func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *type
 					}
 				}
 			}
-			return c.v.inner(ctx, c.Self, func() soap.HasFault { return c.ClusterComputeResource.ReconfigureComputeResourceTask(ctx, req) })
+			result, fault := c.v.inner(ctx, c.Self, func() soap.HasFault { return c.ClusterComputeResource.ReconfigureComputeResourceTask(ctx, req) })
+			if fault == nil {
+				c.v.post(ctx, &types.ClusterReconfiguredEvent{ClusterEvent: types.ClusterEvent{Event: c.v.clusterEvent(c.Self)}})
+			}
+			return result, fault
 		}})
 	return &methods.ReconfigureComputeResource_TaskBody{Res: &types.ReconfigureComputeResource_TaskResponse{Returnval: ref}}
 }

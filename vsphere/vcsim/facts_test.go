@@ -1,6 +1,7 @@
 package vcsim_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +97,38 @@ func TestEventsHaveTheTimesAndUsersThatAVCenterStores(t *testing.T) {
 		}
 		if short[true] == 0 || short[false] == 0 {
 			t.Errorf("events that are a microsecond short: %v", short)
+		}
+	})
+}
+
+// A recorded 8.0.1 describes ClusterReconfiguredEvent so, and VmReconfiguredEvent is documented.
+func TestAReconfigurationIsAnEventByItsUser(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		const cluster = "/DC0/host/DC0_C0"
+		at, err := v.Find(cluster)
+		ok(t, err)
+		byUser := func(spec *types.ClusterConfigSpecEx) error {
+			task, err := object.NewClusterComputeResource(c.Client.Client, at).Reconfigure(c.ctx, spec, true)
+			ok(t, err)
+			return task.Wait(c.ctx)
+		}
+		addVM(t, v, "/DC0/vm", "vm")
+		ok(t, byUser(&types.ClusterConfigSpecEx{}))
+		wantFault[*types.InvalidArgument](t, byUser(&types.ClusterConfigSpecEx{RulesSpec: []types.ClusterRuleSpec{{
+			ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd}, Info: &types.ClusterAntiAffinityRuleSpec{}}}}))
+		ok(t, v.SetHostGroup(cluster, "site-a", cluster+"/DC0_C0_H0"))
+		ok(t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{NumCPUs: 2}))
+		for of, kind := range map[types.ManagedObjectReference]string{at: "ClusterReconfiguredEvent", theVM(t, v, "vm").Ref: "VmReconfiguredEvent"} {
+			var users []string
+			for _, e := range c.events(t, types.EventFilterSpec{EventTypeId: []string{kind}, Entity: &types.EventFilterSpecByEntity{
+				Entity: of, Recursion: types.EventFilterSpecRecursionOptionSelf}}) {
+				users = append(users, e.GetEvent().UserName)
+			}
+			const admin = "Administrator@VSPHERE.LOCAL"
+			want := map[string][]string{"ClusterReconfiguredEvent": {admin, v.URL().User.Username()}, "VmReconfiguredEvent": {admin}}
+			if !slices.Equal(users, want[kind]) {
+				t.Errorf("%s of %s by %q; want %q", kind, of, users, want[kind])
+			}
 		}
 	})
 }

@@ -346,9 +346,15 @@ func (v *inventory) RemovedHosts() (names []string) {
 }
 
 func (v *inventory) hostEvent(host *simulator.HostSystem) types.Event {
-	in, dc := v.objects.Get(*host.Parent).(mo.Entity).Entity(), v.world.DatacenterOf(*host.Parent)
+	e := v.clusterEvent(*host.Parent)
+	e.Host = &types.HostEventArgument{Host: host.Self, EntityEventArgument: types.EntityEventArgument{Name: host.Name}}
+	return e
+}
+
+// clusterEvent returns an event of a cluster, or of a host that is in none.
+func (v *inventory) clusterEvent(compute types.ManagedObjectReference) types.Event {
+	in, dc := v.objects.Get(compute).(mo.Entity).Entity(), v.world.DatacenterOf(compute)
 	return types.Event{
-		Host:            &types.HostEventArgument{Host: host.Self, EntityEventArgument: types.EntityEventArgument{Name: host.Name}},
 		ComputeResource: &types.ComputeResourceEventArgument{ComputeResource: in.Self, EntityEventArgument: types.EntityEventArgument{Name: in.Name}},
 		Datacenter:      &types.DatacenterEventArgument{Datacenter: dc.Self, EntityEventArgument: types.EntityEventArgument{Name: dc.Name}},
 	}
