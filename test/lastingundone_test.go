@@ -2,6 +2,7 @@ package test
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ type undoing struct {
 	asks  func(x *lasting, s *spec)
 	drops func(call any)   // vCenter: what it drops of a call
 	undo  func(x *lasting) // the tool
+	as    string           // the tool's account; empty: the server's
 	says  string           // empty: the server doesn't watch it, and reports nothing
 	calls []string         // by which the change is made
 }
@@ -36,8 +38,8 @@ var undoings = map[string]undoing{
 		says: "vCenter does not keep the DRS VM group", calls: []string{"ReconfigureComputeResource_Task"},
 	},
 	"a tool empties a VM group": {
-		asks: wantsHostGroup, undo: emptyVMGroups,
-		says: "changes it back", calls: []string{"ReconfigureComputeResource_Task"},
+		asks: wantsHostGroup, undo: emptyVMGroups, as: `LAB\backup`,
+		says: `its events name who reconfigured the cluster since: LAB\backup. Stop what changes it back`, calls: []string{"ReconfigureComputeResource_Task"},
 	},
 	"vCenter drops the stamp of a preparation": {
 		asks: func(_ *lasting, s *spec) { s.CustomAttributes = map[string]string{"owner": "shop"} },
@@ -46,7 +48,7 @@ var undoings = map[string]undoing{
 				c.Spec.ExtraConfig = nil
 			}
 		},
-		says: "changes it back", calls: []string{"ReconfigVM_Task"},
+		says: "its events name only the server's own account", calls: []string{"ReconfigVM_Task"},
 	},
 	"a tool removes tags": {
 		asks: func(_ *lasting, s *spec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}} },
@@ -93,6 +95,9 @@ func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
 // judgeUndoing runs two groups whose change is undone for 26 minutes.
 func judgeUndoing(t *testing.T, u undoing) {
 	x := newLasting(t, vcsim.Config{}, "")
+	if u.as != "" {
+		x.admin = must(x.Login(within(t), url.UserPassword(u.as, "secret"), x.transport))
+	}
 	groups := x.groupsOf(2)
 	allUp(t, groups...)
 	x.Rewrite(u.drops)

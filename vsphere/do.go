@@ -31,6 +31,9 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	ctx = session.WithRecord(context.WithValue(ctx, types.ID{}, opID), &record)
 	ends := v.inFlight.Begin(ref.UID, a)
 	var took plan.Took
+	if !a.Again.IsZero() {
+		took.Undoers = v.step(ref, a, &took).undoers(ctx)
+	}
 	err := v.step(ref, a, &took).act(ctx)
 	if errors.Is(err, vcfault.ErrTaskLost) {
 		err = v.step(ref, a, &took).repeatLost(ctx, err)
@@ -56,7 +59,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 func (v *VCenter) logOutcome(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
 	line := v.log.Info()
 	switch {
-	case err == nil && a.Again:
+	case err == nil && !a.Again.IsZero():
 		line = v.log.Debug()
 	case err == nil:
 		v.troubles.forget(ref.UID, a.Op)

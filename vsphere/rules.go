@@ -29,10 +29,7 @@ const ruleTries = 4
 
 // setRules brings a group's rules in line with the spec, in all clusters. It succeeds if nothing is left to do.
 func (r rules) setRules(ctx context.Context) error {
-	var request plan.Rules
-	if r.action.Details() != nil && r.action.Details().Spec != nil {
-		request = plan.RulesOf(r.action.Details().Spec)
-	}
+	request := r.wanted()
 	if err := r.reader.ReadClusters(ctx); err != nil {
 		return err
 	}
@@ -54,6 +51,14 @@ func (r rules) setRules(ctx context.Context) error {
 		}
 	}
 	return lack
+}
+
+// wanted returns the rules that the spec asks for.
+func (r rules) wanted() plan.Rules {
+	if r.action.Details() == nil || r.action.Details().Spec == nil {
+		return plan.Rules{}
+	}
+	return plan.RulesOf(r.action.Details().Spec)
 }
 
 // errRulesNotKept returns the fault for rules that vCenter or another client changed back.

@@ -8,7 +8,7 @@
 // Its files are of three ideas, each of which uses the ones before it:
 //
 //	step    one action for one group: step.go, calls.go (leased calls and tasks), freshreads.go and recheck.go (reads right before a change),
-//	        stampwrites.go, inflight.go (stalls), privileges.go
+//	        stampwrites.go, inflight.go (stalls), privileges.go, undoers.go (who undid a change)
 //	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, lookups.go and a file for each noun of a clone; draft.go (a clone
 //	        that is built but not made); deploy.go (templates from content libraries)
 //	member  power.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,

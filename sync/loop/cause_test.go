@@ -203,12 +203,21 @@ func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 	g.renew(call("web", 2), now)
 	none := func(time.Duration) time.Duration { return 0 }
 	a := plan.Action{Op: plan.Reconfigure, VM: "web-0", MoRef: "vm-7", Generation: 1, Reason: "2 CPUs"}
-	done := 0
+	done, last := 0, time.Time{}
 	for began := now; now.Sub(began) < 20*time.Minute; now = now.Add(time.Second) {
 		if !g.failures.permits(g.lease.call.Group, &a, now) {
 			continue
 		}
-		g.begin(a, now).change = changeOf(&a, &plan.VCenterState{})
+		change := changeOf(&a, &plan.VCenterState{})
+		again := g.failures.undoneSince(a.VM, change, now)
+		if again.IsZero() != (done < 2) || done >= 2 && !again.Equal(last) {
+			t.Errorf("after %d times, the last of which began at %s, it is made again since %s", done, last, again)
+		}
+		r := g.begin(a, now)
+		if r.change = change; done == 2 { // later, vCenter's events can't be read
+			r.undoers = "bob does"
+		}
+		last = now
 		g.ended(a, nil, now, none)
 		if done++; done == 2 && len(g.failures.byVM) > 0 {
 			t.Error("twice is no failure yet")
@@ -217,7 +226,7 @@ func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 	if done < 15 || done > 100 {
 		t.Errorf("made %d times in 20 minutes", done)
 	}
-	if f := g.failures.byVM["web-0"]; f.fault.Reason != "ChangeUndone" || !f.fault.NeedsOperator {
+	if f := g.failures.byVM["web-0"]; f.fault.Reason != "ChangeUndone" || !f.fault.NeedsOperator || !strings.Contains(f.fault.Message, ": bob does. ") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -140,10 +140,11 @@ func (g *group) begin(a plan.Action, now time.Time) *run {
 // ended records the end of an action. It returns the cause of which a try has ended, so that others that wait for it are planned again; nil for
 // none; and in what time the next try is due.
 func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (of *cause, retry time.Duration) {
-	change := ""
-	if r := g.runs[a.VM]; r != nil {
-		change, of = r.change, r.cause
+	var r run
+	if g.runs[a.VM] != nil {
+		r = *g.runs[a.VM]
 	}
+	of = r.cause
 	took := now.Sub(g.runs.end(a.VM))
 	if err != nil {
 		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
@@ -152,8 +153,8 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 		of.succeeded(now)
 	}
 	g.failures.succeeded(a.VM)
-	if change != "" {
-		return of, g.failures.changed(a, change, now)
+	if r.change != "" {
+		return of, g.failures.changed(&r, now)
 	}
 	switch a.Op {
 	case plan.ConfirmGone: // it counts only for the time that it was started for

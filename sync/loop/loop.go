@@ -361,7 +361,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	now := time.Now()
 	run := g.begin(a, now)
 	run.change = change
-	a.Again = g.failures.undoes(a.VM, change)
+	a.Again = g.failures.undoneSince(a.VM, change, now)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
 	}
@@ -386,6 +386,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 			g.events.acted(&a, err, now)
 		}
 		l.returned(g, &a, err, took, now)
+		run.undoers = took.Undoers
 		of, retry := g.ended(a, err, now, l.cfg.Jitter)
 		l.wakeAll(of, retry)
 		if retry > 0 {

@@ -20,6 +20,7 @@ type run struct {
 	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
 	outdated bool             // it began before the group was finalizing
 	change   string           // what it changes, if that is to stay (changeOf)
+	undoers  string           // who undid that change the last time (plan.Took)
 	cause    *cause           // of its last failure; nil if there was none
 	passes   time.Time        // when it has run for so long that the cause is past
 }

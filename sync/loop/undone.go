@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,9 @@ import (
 type undone struct {
 	change      string // what was changed, and of what
 	began, last time.Time
-	times       int // made, the first included
+	lastBegan   time.Time // when the step of the last time began
+	times       int       // made, the first included
+	by          string    // who undoes it, for users; empty if that isn't known
 }
 
 const (
@@ -43,25 +46,34 @@ func changeOf(a *plan.Action, state *plan.VCenterState) string {
 	return strings.Join(of, " ")
 }
 
-// undoes reports whether a change was undone again and again.
-func (x *failures) undoes(vm, change string) bool {
+// undoneSince returns when the step that made a change last began, if the change counts as failed should it be made now; else zero.
+func (x *failures) undoneSince(vm, change string, now time.Time) time.Time {
 	u := x.undone[vm]
-	return change != "" && u.change == change && u.times >= undoneTimes
+	if change == "" || !u.continues(change, now) || u.times < undoneTimes-1 {
+		return time.Time{}
+	}
+	return u.lastBegan
+}
+
+// continues reports whether a change that is made now was undone before.
+func (u *undone) continues(change string, now time.Time) bool {
+	return u.change == change && (u.times >= undoneTimes || now.Sub(u.last) <= undoneSoon)
 }
 
 // changed counts a change that was made, and returns when it can be made again: at once, unless it was undone again and again.
-func (x *failures) changed(a plan.Action, change string, now time.Time) (retry time.Duration) {
+func (x *failures) changed(r *run, now time.Time) (retry time.Duration) {
+	a := r.action
 	u := x.undone[a.VM]
-	if u.change != change || u.times < undoneTimes && now.Sub(u.last) > undoneSoon {
-		u = undone{change: change, began: now}
+	if !u.continues(r.change, now) {
+		u = undone{change: r.change, began: now}
 	}
-	u.last, u.times = now, u.times+1
+	u.last, u.lastBegan, u.times, u.by = now, r.began, u.times+1, cmp.Or(r.undoers, u.by)
 	x.undone[a.VM] = u
 	if u.times < undoneTimes {
 		return 0
 	}
-	fault := plan.Fault{Reason: plan.ReasonChangeUndone, NeedsOperator: true, Message: fmt.Sprintf(
-		"vCenter does not keep what the step %s changes: see in vCenter's events which user or tool changes it back, and stop that, or change the spec", a.Op)}
+	fault := plan.Fault{Reason: plan.ReasonChangeUndone, NeedsOperator: true, Message: plan.Bounded(fmt.Sprintf(
+		"vCenter does not keep what the step %s changes: %s. Stop what changes it back, or change the spec", a.Op, cmp.Or(u.by, "see its events for who did it")), plan.TextMost)}
 	retry = pace(&fault, u.times, now.Sub(u.began))
 	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group}, now)
 	x.put(failure{action: a, fault: fault, took: neverPast}, c)

@@ -104,8 +104,9 @@ type Action struct {
 	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the stamp still has the mark: a member whose mark was withdrawn is
 	// kept.
 	Marked bool
-	// Again reports that the step's change was made before, more than once, and did not stay. The log needs no further line about it.
-	Again bool
+	// Again is when the step that made the same change last began, if the change was made more than once and did not stay; else zero. The log
+	// needs no further line about it.
+	Again time.Time
 	// Args are the further arguments of this kind of step; nil if it has none.
 	Args Args
 }

@@ -10,4 +10,6 @@ type Took struct {
 	Overload string
 	// Unanswered reports whether a call got no answer.
 	Unanswered bool
+	// Undoers says, for users, who changed the step's object since Action.Again, as far as vCenter's events tell; empty if they don't.
+	Undoers string
 }
