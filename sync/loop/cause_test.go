@@ -105,6 +105,35 @@ func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 	})
 }
 
+// An operator asks for a try of one group right after another one's.
+func TestWhenATryThatAnOperatorAsksForSucceedsTheOthersFollow(t *testing.T) {
+	m := newModel(time.Second)
+	refused := true
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && refused {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+		groups := crowd(8)
+		syncing(l, 8*time.Minute, groups...)
+		for from := len(m.begun()); clonesOf(m, from, "") == 0; {
+			syncing(l, time.Second, groups...)
+		}
+		refused = false
+		asks := *groups[3].Group
+		asks.Annotations = map[string]string{v1alpha1.AnnotationTryAgain: "now"}
+		groups[3].Group = &asks
+		syncing(l, 30*time.Second, groups...)
+		for _, c := range groups {
+			if _, on := m.members(c.Ref()); on != 2 {
+				t.Errorf("%d members of %s are on", on, c.Ref())
+			}
+		}
+	})
+}
+
 func TestALargeMembersRefusalDoesNotHoldUpASmallOne(t *testing.T) {
 	m := newModel(time.Second)
 	m.setFault(func(ref plan.Ref, a plan.Action) error {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ type failures struct {
 	group  types.UID
 	causes causes // of all groups
 	byVM   map[string]failure
+	asked  map[string]failure // those whose next try an operator asked for, without another change
 	// limit bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
 	limit int
@@ -96,8 +98,11 @@ func (x *failures) succeeded(vm string) {
 }
 
 // clear makes all failed actions due, because an operator has acted: one of them, and then more if it succeeds. They are this group's own;
-// others wait as before.
-func (x *failures) clear() {
+// others wait as before. asked: the operator only asked for a try, so that its success shows that the cause is past for the others, too.
+func (x *failures) clear(asked bool) {
+	if x.asked = nil; asked {
+		x.asked = maps.Clone(x.byVM)
+	}
 	x.limit = 0
 	for vm, f := range x.byVM {
 		if f.fault.NeedsOperator {
@@ -194,6 +199,16 @@ func (x *failures) slowStart(lost bool) {
 		x.limit = 1
 	}
 	x.lostMany = lost
+}
+
+// askedFor returns the failure of which an operator asked for the try that an action is; false if there is none, or if no other failure waits for
+// its cause.
+func (x *failures) askedFor(a *plan.Action) (f failure, has bool) {
+	if f, has = x.asked[a.VM]; !has || f.action.Op != a.Op || f.action.MoRef != a.MoRef {
+		return failure{}, false
+	}
+	f.cause, has = x.causes[f.cause.key]
+	return f, has
 }
 
 // faultOf returns why an action failed; the zero Fault if it did not.

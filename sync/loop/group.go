@@ -47,7 +47,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	g.sawWrites(&call, now)
 	begins := g.lease.begins(&call)
 	if begins || g.lease.differs(&call) {
-		g.failures.clear()
+		g.failures.clear(!begins && g.lease.asks(&call))
 	}
 	g.lease.renew(call, now)
 	g.folders.blind = true // until vCenter is observed
@@ -131,7 +131,11 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 // begin notes that a step runs.
 func (g *group) begin(a plan.Action, now time.Time) *run {
 	r := g.runs.begin(a, now)
-	if f, has := g.failures.of(g.lease.call.Group, &a); has {
+	f, has := g.failures.of(g.lease.call.Group, &a)
+	if !has {
+		f, has = g.failures.askedFor(&a)
+	}
+	if has {
 		r.retry(&f)
 	}
 	return r
@@ -146,6 +150,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	}
 	of = r.cause
 	took := now.Sub(g.runs.end(a.VM))
+	defer delete(g.failures.asked, a.VM)
 	if err != nil {
 		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
 	}

@@ -43,6 +43,11 @@ func (x *lease) differs(call *plan.Call) bool {
 		call.Group.Annotations[v1alpha1.AnnotationTryAgain] != x.call.Group.Annotations[v1alpha1.AnnotationTryAgain])
 }
 
+// asks reports whether a call differs from the newest one only in that an operator asks for another try.
+func (x *lease) asks(call *plan.Call) bool {
+	return x.call.Group != nil && call.Group.Generation == x.call.Group.Generation && call.Related.Digest == x.call.Related.Digest
+}
+
 // renew stores a call that is not stale.
 func (x *lease) renew(call plan.Call, now time.Time) {
 	if x.begins(&call) {

@@ -430,7 +430,7 @@ func (l *Loop) forget(now time.Time) {
 	l.swept = now
 	for uid, g := range l.groups {
 		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.runs) == 0 && g.turn.reserved == nil {
-			g.failures.clear()
+			g.failures.clear(false)
 			delete(l.groups, uid)
 		}
 	}
