@@ -8,8 +8,8 @@ import (
 )
 
 // What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host. A member's host doesn't
-// count, because DRS may choose another one at each try to power the member on. The inventory does not watch free space, hosts, datastores and
-// networks, so a change of these shows with the next try.
+// count, because DRS may choose another one at each try to power the member on. The inventory does not watch free space, hosts, datastores, pools
+// and networks: a change of these shows with the next try, 72 s later at most (docs/design.md).
 
 // hurryEvery bounds how often a change makes a cause's try due.
 const hurryEvery = 10 * time.Second
