@@ -42,6 +42,10 @@ type parts struct {
 	scanTook   atomic.Int64 // the duration of the last full inventory read of confirmGone, in nanoseconds
 	asked      sync.Map     // the guests that this process asked to shut down: the bootTime by the VM's moRef
 	marks      sync.Map     // the marks after which this process read all members of the group: the stamp's MarkedAt by the VM's moRef
+
+	// undoersTurn is held by the step that asks for its undoers: a session can have only 32 collectors of events
+	// (http://www.lucd.info/2009/12/18/events-part-3-auditing-vm-device-changes/).
+	undoersTurn chan struct{}
 }
 
 // changed calls Config.Changed.

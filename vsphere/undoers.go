@@ -1,4 +1,6 @@
 // This file asks vCenter's events who undid a step's change.
+//
+// Locks: one step at a time asks vCenter, and holds undoersTurn across its calls.
 
 package vsphere
 
@@ -16,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// undoersPatience bounds how long a step waits for vCenter's events.
+// undoersPatience bounds how long a step waits for its turn and for vCenter's events.
 const undoersPatience = 15 * time.Second
 
 // undoers says, for users, which accounts vCenter's events name for the object of the step since its change was made last; empty if no event does,
@@ -37,6 +39,12 @@ func (st *step) undoers(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoersPatience)
 	defer cancel()
+	select {
+	case st.undoersTurn <- struct{}{}:
+		defer func() { <-st.undoersTurn }()
+	case <-ctx.Done():
+		return ""
+	}
 	users, own := map[string]bool{}, false
 	err := st.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		now, err := methods.GetCurrentTime(ctx, s.Vim) // the clocks may differ

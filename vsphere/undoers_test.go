@@ -2,6 +2,8 @@ package vsphere
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 func TestVCentersEventsNameWhoUndidAChange(t *testing.T) {
@@ -114,6 +117,39 @@ func TestVCentersEventsNameWhoUndidAChangeOfAVM(t *testing.T) {
 			if got := p.step(web, a, &took).undoers(t.Context()); got != c.want {
 				t.Errorf("%s of %s: got %q; want %q", c.op, c.moRef, got, c.want)
 			}
+		}
+	})
+}
+
+// A tool may take back a change of all members of a large group, whose steps then ask at the same time.
+func TestOneStepAtATimeAsksForItsUndoers(t *testing.T) {
+	inAWorld(t, func(t *testing.T, w *world) {
+		p, wire := w.startWired()
+		vm, began := p.member(0), time.Now()
+		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{Annotation: "mine"}))
+		var collectors, most atomic.Int32
+		wire.On(func(call vcsim.Call) vcsim.Break {
+			switch call.Method {
+			case "CreateCollectorForEvents":
+				most.Store(max(most.Load(), collectors.Add(1)))
+			case "DestroyCollector":
+				collectors.Add(-1)
+			}
+			return vcsim.Break{}
+		})
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				a := actionOn(plan.Reconfigure, vm)
+				a.Again = began
+				if p.step(web, a, new(plan.Took)).undoers(t.Context()) == "" {
+					t.Error("no account is named")
+				}
+			})
+		}
+		all.Wait()
+		if most.Load() != 1 || collectors.Load() != 0 {
+			t.Errorf("%d collectors at once, %d left", most.Load(), collectors.Load())
 		}
 	})
 }

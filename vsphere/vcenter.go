@@ -57,7 +57,7 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &parts{cfg: cfg, log: cfg.Log, client: c, tagCache: tagging.NewCache(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
+	v := &parts{cfg: cfg, log: cfg.Log, client: c, tagCache: tagging.NewCache(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones(), undoersTurn: make(chan struct{}, 1)}
 	own := calls{parts: v}
 	v.fresh.ask = own.readFresh
 	v.persistent = disks.NewPersistent(own, cfg.Log)
