@@ -167,6 +167,10 @@ func (l *life) end(retain bool) {
 	l.deleting, l.ending = true, true
 	l.promises()
 	existed, members, disks := refsOf(l.VMs()), refsOf(l.mine()), l.group.Status.Disks
+	duplicates := refsOf(slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool { // which are powered off, and released like members
+		stamp, err := stampOf(vm)
+		return err != nil || stamp.Why != plan.WhyDuplicate || stamp.Quarantined.IsZero()
+	}))
 	ask, one := l.any, l.rand.IntN(2) == 0 && l.faults == nil // that replica knows what it did; another one may end the group before it is asked
 	if only := l.any(); one {
 		ask = func() *chaosReplica { return only }
@@ -187,7 +191,7 @@ func (l *life) end(retain bool) {
 	l.untouched()
 	retained := slices.DeleteFunc(l.leftBehind(), func(vm vcsim.VM) bool {
 		// A clone that appeared later may be one too many; it never ran. A former group's member that was missing at its end was released later.
-		return !isOn(vm) && !slices.Contains(existed, vm.Ref.Value) || l.stayed[vm.InstanceUUID]
+		return !isOn(vm) && (!slices.Contains(existed, vm.Ref.Value) || slices.Contains(duplicates, vm.Ref.Value)) || l.stayed[vm.InstanceUUID]
 	})
 	if len(retained) != left || tally(retained, isOn) != left {
 		l.t.Errorf("%d VMs are left behind, %d of them on, want %d: %v", len(retained), tally(retained, isOn), left, refs(retained))

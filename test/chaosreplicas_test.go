@@ -253,7 +253,7 @@ var stops = []operation{
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association/id:?~action=attach-multiple-tags-to-object"
+const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association?~action=attach-multiple-tags-to-object"
 
 // changing are the calls that change something in vCenter.
 var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",

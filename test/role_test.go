@@ -131,6 +131,11 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 				t.Errorf("the life never called %s, so it proves nothing about it", method)
 			}
 		}
+		for _, method := range changing {
+			if rare := method == "PowerOnVM_Task" || method == "ResetVM_Task"; !rare && r.Calls()[method] == 0 {
+				t.Errorf("the life never called %s, which chaos breaks: is that its name?", method)
+			}
+		}
 	})
 }
 
