@@ -37,7 +37,7 @@ var undoings = map[string]undoing{
 	},
 	"a tool empties a VM group": {
 		asks: wantsHostGroup, undo: emptyVMGroups,
-		says: "changes it back", calls: []string{"ReconfigureComputeResource_Task"},
+		says: "reverts it", calls: []string{"ReconfigureComputeResource_Task"},
 	},
 	"vCenter drops the stamp of a preparation": {
 		asks: func(_ *lasting, s *spec) { s.CustomAttributes = map[string]string{"owner": "shop"} },
@@ -46,7 +46,7 @@ var undoings = map[string]undoing{
 				c.Spec.ExtraConfig = nil
 			}
 		},
-		says: "changes it back", calls: []string{"ReconfigVM_Task"},
+		says: "reverts it", calls: []string{"ReconfigVM_Task"},
 	},
 	"a tool removes tags": {
 		asks: func(_ *lasting, s *spec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}} },

@@ -61,7 +61,7 @@ func (x *failures) changed(a plan.Action, change string, now time.Time) (retry t
 		return 0
 	}
 	fault := plan.Fault{Reason: plan.ReasonChangeUndone, NeedsOperator: true, Message: fmt.Sprintf(
-		"vCenter does not keep what the step %s changes: see in vCenter's events which user or tool changes it back, and stop that, or change the spec", a.Op)}
+		"the change that the step %s makes is reverted each time: find in vCenter's events which user or tool reverts it, and stop that, or change the spec", a.Op)}
 	retry = pace(&fault, u.times, now.Sub(u.began))
 	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group}, now)
 	x.put(failure{action: a, fault: fault, took: neverPast}, c)

@@ -71,7 +71,7 @@ func TestTheReplacementStaysAndTheVMThatComesBackBesideItIsKept(t *testing.T) {
 			}
 			o.Group.Status = planner.Make(o).Status
 			s := o.Group.Status
-			if len(s.Quarantined) != 1 || s.Quarantined[0].MoRef != "vm-back" || s.Quarantined[0].Reason != "Duplicate" || !strings.Contains(s.LastMessage, "web-1 (1) (vm-back) of web-1; each is powered off and kept: delete it in vCenter") ||
+			if len(s.Quarantined) != 1 || s.Quarantined[0].MoRef != "vm-back" || s.Quarantined[0].Reason != "Duplicate" || !strings.Contains(s.LastMessage, "web-1 (1) (vm-back; stamp of web-1); each that has ever run is powered off and kept: delete it in vCenter") ||
 				!meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDuplicateMember) {
 				t.Errorf("the status doesn't report vm-back as a duplicate in quarantine: %+v", s)
 			}

@@ -100,7 +100,7 @@ func (d *decision) nominateUnhealthy(order []int) {
 	}
 	seen = append(seen, d.otherwiseUnhealthy()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
-		d.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
+		d.suspended = fmt.Sprintf("%d of %d members are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or you raise the limit",
 			len(seen), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
@@ -110,7 +110,7 @@ func (d *decision) nominateUnhealthy(order []int) {
 		d.healOne(m, never)
 	}
 	for _, m := range sick[room:] {
-		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
+		m.awaits = "other members that are being healed (spec.healing.maxConcurrent)"
 	}
 }
 

@@ -86,7 +86,7 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 		if m := r.Status.Members[1]; takesDown(&r, "web-1") || !m.HeldUntil.Time.Equal(until) || r.Wake == 0 || r.Wake > until.Sub(now) {
 			t.Errorf("%s: held until %s, and it wakes in %s: %+v", name, m.HeldUntil, r.Wake, r.Actions)
 		}
-		if !strings.Contains(r.Status.LastMessage, "1 member that annotations hold") {
+		if !strings.Contains(r.Status.LastMessage, "waiting for the annotations that hold 1 member") {
 			t.Errorf("%s: %s", name, r.Status.LastMessage)
 		}
 		if events := asJSON(t, r.Events); len(o.Group.Status.Conditions) == 0 && strings.Contains(events, "MemberHeld") {

@@ -80,7 +80,7 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 		}
 		for range 2 {
 			r := planner.Make(o)
-			if r.Wants("web-1", plan.Clone) || r.Status.Members[1].Replace != v1alpha1.ReplaceHeld || !strings.Contains(r.Status.LastMessage, "take it out of spec.replace") {
+			if r.Wants("web-1", plan.Clone) || r.Status.Members[1].Replace != v1alpha1.ReplaceHeld || !strings.Contains(r.Status.LastMessage, "remove its entry in spec.replace") {
 				t.Fatalf("%s: %+v, %+v", r.Status.LastMessage, r.Actions, r.Status.Members)
 			}
 			o.Group.Status = r.Status

@@ -85,25 +85,25 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 		{"it answers", func(*plan.Observed) {}, true, ""},
 		{"it is silent", func(o *plan.Observed) { conclude(o, o.State.VMs[0], plan.Silent) }, false, "port 5432 of 10.0.0.1: connection refused"},
 		{"nothing is concluded, and it was ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], "") }, true, ""},
-		{"nothing is concluded, and it was not ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], ""); record(o, 0, false, "", ago(9)) }, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
+		{"nothing is concluded, and it was not ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], ""); record(o, 0, false, "", ago(9)) }, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"no member was asked yet, and it was ready", func(o *plan.Observed) { o.Answers = plan.Answers{} }, true, ""},
 		{"it was down, its status does not say so yet, and it has not answered since", func(o *plan.Observed) {
 			o.Answers.Of[o.State.VMs[0].MoRef] = plan.Answer{Address: plan.AskedAddress(o.State.VMs[0].IPs), Down: true}
-		}, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
+		}, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"it has another address now", func(o *plan.Observed) {
 			conclude(o, o.State.VMs[0], plan.Silent)
 			o.State.VMs[0].IPs = []string{"10.0.0.9"}
 		}, true, ""},
 		{"it has no address", func(o *plan.Observed) { o.State.VMs[0].IPs = nil }, false, "its guest reports no address"},
 		{"it can't be asked, and was ready", func(o *plan.Observed) { refuse(o, 0) }, true, ""},
-		{"it can't be asked, and was not ready", func(o *plan.Observed) { refuse(o, 0); record(o, 0, false, "", ago(9)) }, false, "the server is not allowed to ask 10.0.0.1: it is not in --probe-networks, or is an address that no probe asks"},
+		{"it can't be asked, and was not ready", func(o *plan.Observed) { refuse(o, 0); record(o, 0, false, "", ago(9)) }, false, "the server is not allowed to ask 10.0.0.1: it is not in --probe-networks, or is an address that is never probed"},
 		{"another replica says that it is silent, and this one got an answer", func(o *plan.Observed) { record(o, 0, false, plan.ReasonNotAnswering, ago(9)) }, true, ""},
 		{"it was ready in another boot, and nothing is concluded", func(o *plan.Observed) {
 			conclude(o, o.State.VMs[0], "")
 			o.Group.Status.Members[0].BootTime = metav1.NewTime(o.State.VMs[0].Boot.Add(-time.Minute))
-		}, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
+		}, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"VMware Tools are silent, and it answers", func(o *plan.Observed) { o.State.VMs[0].Tools, o.State.VMs[0].Reported = false, true }, true,
-			"VMware Tools do not run in its guest: what they reported last since it was powered on stands"},
+			"VMware Tools do not run in its guest: their last report since its power-on still counts"},
 		{"VMware Tools have never reported, and it answers at the static address that it was given", func(o *plan.Observed) {
 			m := &o.State.VMs[0]
 			m.Tools, m.IPs, m.Addresses = false, nil, "10.0.0.1"

@@ -148,7 +148,7 @@ func (d *decision) selectForRemoval(order []int) {
 	blocked, queued := false, 0
 	scaleIn := func(m *member) string {
 		if m.givenUp {
-			return "it was given up while vCenter did not have it, and the group has its members without it"
+			return "it was given up while vCenter did not have it, and the group has enough members without it"
 		}
 		return fmt.Sprintf("scale-in: from %s to %d", count(d.sets.ordinals, "member"), d.facts.want)
 	}

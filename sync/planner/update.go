@@ -289,10 +289,10 @@ func (r *report) changedTemplate() string {
 	if len(names) == 0 {
 		return ""
 	}
-	what := "update.onTemplateChange: Replace would replace them"
+	what := "set update.onTemplateChange to Replace to replace them"
 	if r.facts.policy.ReplaceOnTemplate {
 		what = "they are replaced"
 	}
-	return fmt.Sprintf("the template %s is not what these were cloned from: %s; %s",
+	return fmt.Sprintf("members that were cloned from another version of the template %s: %s; %s",
 		strings.TrimSpace(r.facts.Group.Spec.Template), plan.AtMost(names, 10), what)
 }
