@@ -36,7 +36,7 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 	})
 }
 
-func TestAGroupsFolderThatSomebodyRenamedStays(t *testing.T) {
+func TestAGroupsFolderThatAnOperatorRenamedIsKept(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		up(t, g)

@@ -384,7 +384,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 }
 
 // vCenter's filter of bursts leaves the 31st identical event out of what QueryEvents returns, and event keys overflow to negative ones.
-func TestManyMembersThatSomebodyDestroysAtOnceAreAllReplaced(t *testing.T) {
+func TestManyMembersThatAUserDestroysAtOnceAreAllReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)

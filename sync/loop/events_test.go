@@ -258,7 +258,7 @@ func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testi
 }
 
 // The status of the replica that powered a new member on is ahead of this one's view of it.
-func TestANewMemberThatNobodyPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
+func TestANewMemberThatNoUserPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
 	unknown := func(context.Context, []string) (map[string]plan.Actor, error) { return nil, nil }
 	for made, want := range map[time.Duration]string{time.Second: "", time.Hour: "Normal MemberPoweredOff x1: Found powered off: web-0 (new-web-0)"} {
 		m := newModel(time.Second)

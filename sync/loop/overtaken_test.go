@@ -27,7 +27,7 @@ func (i *interrupted) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 
 // Found by the model in test/world, seed 4136: a replica whose process was suspended for a moment while it planned, and
 // had been called with another generation since, took a member down by the older one.
-func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
+func TestAPlanStartsNothingIfACallComesWhileItIsMade(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)

@@ -12,7 +12,7 @@ import (
 )
 
 // Another replica scales in by a newer spec, and the stamps that have its generation go with their VMs.
-func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *testing.T) {
+func TestAReplicaClonesNoMemberInThePlaceOfThoseThatAnotherReplicaDestroyed(t *testing.T) {
 	old := observed(3)
 	addMembers(&old, 3)
 	old.Group.Status = planner.Make(old).Status

@@ -134,7 +134,7 @@ func TestAReplicaTakesNoneDownBeforeItWasCalledAfterTheMark(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
+func TestAnAnnotationThatHoldsNoMemberIsReported(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"":                  "must name a member and its VM, such as web-0/vm-42",

@@ -198,7 +198,7 @@ func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 	})
 }
 
-func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
+func TestAForecastTakesMembersThatWereNotProbedForOnesThatAnswer(t *testing.T) {
 	o := asked(func(o *plan.Observed) {
 		o.Answers, o.Group.Status = plan.Answers{}, v1alpha1.VmGroupStatus{}
 		o.Group.Spec.Template = "debian"
