@@ -58,7 +58,7 @@ func TestTheAPIServerAcceptsTheMessageOfAnEvent(t *testing.T) {
 	}
 }
 
-// Actions that remove or make a VM are Events; steps that only lead there are not.
+// An action that creates or removes a VM produces an Event; the steps before it don't.
 func TestWhichActionsAreEvents(t *testing.T) {
 	want := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
 	for _, op := range opsOf(t) {
