@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// answers reports whether a VM counts as one that answers, by the probe of the spec.
+// answers reports whether the server takes a VM to answer the probe of the spec.
 func answers(o *plan.Observed, m plan.VM) bool {
 	if !o.Group.Spec.Readiness.Probes() {
 		return true
@@ -151,7 +151,7 @@ func TestASuppressionStaysUntilEachMemberWasAskedAgain(t *testing.T) {
 	}
 }
 
-// A member counts as not serving, and is removed beyond maxUnavailable, only if this replica knows that.
+// A replica takes down more members than maxUnavailable only if it knows that they don't serve. A member that may answer counts as serving.
 func TestMembersThatMayAnswerAreNotTakenDownTogether(t *testing.T) {
 	for name, known := range map[string]func(o *plan.Observed, i int){
 		"the status is lost, and nothing is concluded": func(o *plan.Observed, i int) {

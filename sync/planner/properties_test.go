@@ -377,13 +377,13 @@ func TestEveryObservation(t *testing.T) {
 	}))
 }
 
-// TestRepeatedPlanningConverges lets a model vCenter carry out any part of each plan, with any part of it
-// failing, members dying and being powered off in between at first, and checks that it ends at the goal.
+// TestRepeatedPlanningConverges carries out random parts of each plan in a model of vCenter. At first, random steps fail, and members are
+// destroyed or powered off. The group must reach its goal.
 func TestRepeatedPlanningConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
 		for round := 0; ; round++ {
-			if round > 1000 { // the standby members that are too old are made again each hour, and the window opens once a day
+			if round > 1000 { // the server recreates the standby members that are too old each hour, and the window opens once a day
 				t.Fatalf("no end after %d rounds: %+v", round, planner.Make(o))
 			}
 			o.Called = o.Now
@@ -439,7 +439,7 @@ func TestFinalizedIsAnsweredOnlyWhenNothingIsLeft(t *testing.T) {
 	})
 }
 
-// The forecast is what `vmgroup plan` prints; it must reach the goal that the loop reaches.
+// The forecast, which `vmgroup plan` prints, must reach the same goal as the loop.
 func TestAForecastEndsWhenNothingIsLeftToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)

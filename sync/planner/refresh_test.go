@@ -61,7 +61,8 @@ func TestAnAdoptedMemberThatReportsNothingIsHealedOnlyAfterItsNextPowerOn(t *tes
 	}
 }
 
-// Members become too old while others are refreshed, so the number of updated ones need not grow: that is no stall.
+// While some members are replaced for their age, others become too old. So the number of updated members need not grow, and the update hasn't
+// stopped.
 func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	t.Parallel()
 	o := observed(4)
@@ -90,7 +91,7 @@ func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	}
 }
 
-// Outside the windows no update takes a ready member down that is not marked. A standby member has no clients.
+// Outside the windows, no update takes down a ready member without a mark. Standby members, which have no clients, are updated at any time.
 func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)
