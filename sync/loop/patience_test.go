@@ -119,7 +119,7 @@ func TestAPreviewOfAManifestIsOfTheNextGeneration(t *testing.T) {
 	})
 }
 
-// A failure stays reported during retries, so that the message does not come and go; but no longer than it can block.
+// A failure is reported during its retries, too, so that the message doesn't come and go, but only until a retry takes longer than the failure did.
 func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	m := newModel(time.Minute)
 	m.took[plan.Clone] = 2 * time.Second
