@@ -83,7 +83,7 @@ var activities = []struct {
 	{only(preparing), counted("preparing %s (tags, attributes, network)", "member")},
 	{only(settingDisks), counted("changing the disks of %s", "member")},
 	{unlessDeleted(standingBy), func(r *report, n int) string {
-		return fmt.Sprintf("making %d of %s", n, count(int(r.facts.Group.Spec.Standby), "standby member"))
+		return fmt.Sprintf("creating or updating %d of %s", n, count(int(r.facts.Group.Spec.Standby), "standby member"))
 	}},
 	{only(discarding), counted("removing %s", "standby member")},
 	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
