@@ -48,13 +48,18 @@ func (r *report) deletion() []string {
 }
 
 // vmCount counts VMs of a deleted group by kind.
-type vmCount struct{ members, standby, quarantined int }
+type vmCount struct{ members, duplicates, standby, quarantined int }
+
+func (c vmCount) all() int { return c.members + c.duplicates + c.standby + c.quarantined }
 
 // text says how many VMs are released or removed; empty if none is.
 func (c vmCount) text(verb string) string {
 	var parts []string
 	if c.members > 0 {
 		parts = append(parts, count(c.members, "member"))
+	}
+	if c.duplicates > 0 {
+		parts = append(parts, count(c.duplicates, "duplicate"))
 	}
 	if c.standby > 0 {
 		parts = append(parts, count(c.standby, "standby member"))
@@ -69,17 +74,19 @@ func (c vmCount) text(verb string) string {
 // are released as in removeAll.
 func (r *report) deletionOfVMs() (texts []string) {
 	var released, removed vmCount
-	blocked, last, alone := 0, 0, false
+	blocked, last, alone, of := 0, 0, false, &removed
+	if r.facts.policy.Retain {
+		of = &released
+	}
 	for i := range r.sets.members {
-		switch m := &r.sets.members[i]; {
-		case r.isBlocked(m):
+		m := &r.sets.members[i]
+		if r.isBlocked(m) {
 			blocked++
-		case r.facts.policy.Retain:
-			released.members++
-			last, alone = last+int(oneIf(r.sets.outlasts(m))), alone || r.sets.isLastToGo(m)
-		default:
-			removed.members++
+			continue
 		}
+		of.duplicates += int(oneIf(m.duplicate))
+		of.members += int(oneIf(!m.duplicate))
+		last, alone = last+int(oneIf(r.sets.outlasts(m))), alone || r.sets.isLastToGo(m)
 	}
 	for i := range r.sets.standby {
 		if r.isBlocked(&r.sets.standby[i]) {
@@ -99,12 +106,12 @@ func (r *report) deletionOfVMs() (texts []string) {
 		}
 	}
 	blocked += len(r.sets.notFound) + len(r.sets.notFoundStandby) + len(r.sets.notFoundQuarantined)
-	switch going := released.members + released.quarantined + removed.members + removed.standby + removed.quarantined; {
+	switch going := released.all() + removed.all(); {
 	case going == last && r.facts.policy.Retain: // the last member waits for the others
 		return []string{fmt.Sprintf("the deletion waits until %s can be released or removed", count(blocked, "VM"))}
 	case going == 0:
 		return []string{fmt.Sprintf("the deletion waits until %s can be removed", count(blocked, "VM"))}
-	case going == 1 && alone && !r.facts.leaseOver():
+	case going == 1 && alone && r.facts.policy.Retain && !r.facts.leaseOver():
 		return []string{"waiting to release the last member until no other replica of the server can act for the group"}
 	}
 	return slices.DeleteFunc([]string{released.text("releasing"), removed.text("removing")}, func(s string) bool { return s == "" })

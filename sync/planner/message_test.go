@@ -35,6 +35,10 @@ func TestTheMessageOfADeletionCountsEachKindOfVM(t *testing.T) {
 		"removed":         {func(*plan.Observed) {}, "removing 2 members, 1 standby member, 1 VM in quarantine"},
 		"retained":        {retain, "releasing 2 members; removing 1 standby member, 1 VM in quarantine"},
 		"a duplicate too": {func(o *plan.Observed) { retain(o); o.State.VMs[3].Why = plan.WhyDuplicate }, "releasing 2 members, 1 VM in quarantine; removing 1 standby member"},
+		"two VMs of one ordinal": {func(o *plan.Observed) {
+			o.State.VMs = append(o.State.VMs[:1:1], o.State.VMs[0])
+			o.State.VMs[1].MoRef = "vm-666"
+		}, "removing 1 member, 1 duplicate"},
 		"with --cascade=orphan": {func(o *plan.Observed) { o.Cascade = metav1.DeletePropagationOrphan },
 			"releasing 2 members; removing 1 standby member, 1 VM in quarantine; deleted with --cascade=orphan: the VMs of members and the group's objects are kept"},
 		"one of two members is blocked": {func(o *plan.Observed) {
