@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -156,4 +157,17 @@ func TestADeletionDoesNotSayThatDuplicatesAreKept(t *testing.T) {
 			t.Errorf("deleted %v: no condition DuplicateMember", deleted)
 		}
 	}
+}
+
+func TestNoMessageOfADeletionCountsNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := anything(t)
+		remove(&o)
+		o.Group.Spec.Deletion.Policy = rapid.SampledFrom([]v1alpha1.DeletionPolicy{v1alpha1.DeletionDelete, v1alpha1.DeletionRetain}).Draw(t, "policy")
+		for _, part := range strings.Split(planner.Make(o).Status.LastMessage, "; ") {
+			if part == "" || strings.Contains(part, " 0 ") {
+				t.Fatalf("%q", part)
+			}
+		}
+	})
 }
