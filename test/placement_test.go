@@ -260,7 +260,7 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 	})
 }
 
-// inCluster0 and inDC0 decide what would be ambiguous to the server.
+// inCluster0 and inDC0 name the cluster and the datacenter that would otherwise be ambiguous to the server.
 func inCluster0(c *vsphere.Config, _ *loop.Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" }
 func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }
 
