@@ -110,7 +110,7 @@ func (x *lasting) becomes(fault types.BaseMethodFault) {
 	x.fault = fault
 }
 
-// since returns how many tries and hook calls there were since its last call.
+// since returns how many tries and calls to vCenter there were since it was last called.
 func (x *lasting) since() (tries, calls int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
