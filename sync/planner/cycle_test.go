@@ -98,7 +98,7 @@ func TestUnreadyMembersGoBeforeAServingOneMarkedForItsSize(t *testing.T) {
 	o.State.VMs[0].Tools = false
 	marked(&o, 2, plan.WhyPowerCycle)
 	for _, a := range planner.Make(o).Actions {
-		if a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyScaleIn && a.VM != "web-0" {
+		if marks(a, plan.WhyScaleIn) && a.VM != "web-0" {
 			t.Errorf("%s goes, and web-0 is not ready", a.VM)
 		}
 	}

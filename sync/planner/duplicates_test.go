@@ -234,7 +234,7 @@ func TestAMemberIsNotPowerCycledWhileAnotherVMHasItsOrdinal(t *testing.T) {
 		}
 		r := planner.Make(o)
 		if cycles := slices.ContainsFunc(r.Actions, func(a plan.Action) bool {
-			return a.MoRef == o.State.VMs[1].MoRef && a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle
+			return a.MoRef == o.State.VMs[1].MoRef && marks(a, plan.WhyPowerCycle)
 		}); cycles != want {
 			t.Errorf("contested: %v, it is power-cycled: %v; %+v", contested, cycles, r.Actions)
 		}

@@ -478,6 +478,11 @@ func halting(o *plan.Observed, m plan.VM) bool {
 	return o.Now.Sub(m.Shutdown.At) < time.Duration(*o.Group.Spec.Deletion.ShutdownTimeoutSeconds+60)*time.Second && m.Power == plan.PoweredOn && !m.Shutdown.At.IsZero() && m.Shutdown.Boot.Equal(m.Boot)
 }
 
+// marks reports whether a step marks a member for one of these reasons.
+func marks(a plan.Action, why ...plan.Why) bool {
+	return a.Op == plan.Mark && slices.Contains(why, plan.ArgsOf[plan.MarkArgs](a.Args).Why)
+}
+
 func find(o *plan.Observed, moRef string) plan.VM {
 	for _, m := range o.State.VMs {
 		if m.MoRef == moRef {

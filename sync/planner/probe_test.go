@@ -188,7 +188,7 @@ func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 		o.Answers.Suppressed = true
 		r := planner.Make(o)
 		for _, a := range r.Actions {
-			if a.Op == plan.Mark && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyUpdate || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyResize || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
+			if marks(a, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
 				t.Fatalf("%s %s for %s: %s", a.Op, a.VM, plan.ArgsOf[plan.MarkArgs](a.Args).Why, a.Reason)
 			}
 			if a.Op == plan.Reset && strings.HasSuffix(a.Reason, "Socket)") {

@@ -98,7 +98,7 @@ func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
 		closed(&o)
 		for _, a := range planner.Make(o).Actions {
 			m := find(&o, a.MoRef)
-			if a.Op == plan.Mark && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyUpdate || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyResize || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle) && !m.Marked &&
+			if marks(a, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle) && !m.Marked &&
 				!strings.HasPrefix(m.Prepared, plan.Unprepared) && !m.Standby {
 				t.Fatalf("%s of %s outside the windows: %s", a.Op, a.VM, a.Reason)
 			}
