@@ -3,7 +3,9 @@ package planner_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -128,6 +130,25 @@ func TestAMemberThatSpecReplaceNamesIsNotUpdatedYet(t *testing.T) {
 	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: "vm-100"}}
 	if r := planner.Make(o); r.Status.LastMessage != "updating: 1 of 2 members updated; cloning 1 member" {
 		t.Error(r.Status.LastMessage)
+	}
+}
+
+func TestTheConditionsOfAnUpdateLeaveDuplicatesOut(t *testing.T) {
+	t.Parallel()
+	o := observed(2)
+	addMembers(&o, 2, func(m *plan.VM) { m.Revision, m.Created = "former", o.Now })
+	copied := o.State.VMs[0]
+	copied.MoRef, copied.Name, copied.Created = "vm-666", "web-0 (copied)", o.Now.Add(-time.Hour)
+	o.State.VMs = append(o.State.VMs, copied)
+	o.Group.Spec.Update.Paused = true
+	r := planner.Make(o)
+	for kind, want := range map[string]string{
+		v1alpha1.ConditionUpdateHeld:    "2 of 2 members differ from the spec and are kept (update.paused is true)",
+		v1alpha1.ConditionMembersDiffer: "2 members (web-0, web-1): each was cloned from another template",
+	} {
+		if c := meta.FindStatusCondition(r.Status.Conditions, kind); c == nil || c.Message != want {
+			t.Errorf("%s is %+v, want %q", kind, c, want)
+		}
 	}
 }
 

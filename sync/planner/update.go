@@ -237,11 +237,10 @@ func (d *decision) whatHolds() string {
 
 // heldText says how many members that differ from the spec are held, and which field holds them.
 func (r *report) heldText() string {
-	n := 0
+	n, all := 0, 0
 	for i := range r.sets.members {
-		if r.sets.members[i].delay == held {
-			n++
-		}
+		n += int(oneIf(r.sets.members[i].delay == held))
+		all += int(oneIf(!r.sets.members[i].duplicate))
 	}
 	why := cmp.Or(r.sets.heldBy(), r.decision.closed)
 	switch {
@@ -250,7 +249,7 @@ func (r *report) heldText() string {
 	case why == "":
 		why = fmt.Sprintf("update.canary holds at %d", r.facts.policy.Canary)
 	}
-	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(r.sets.members), "member"), why)
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(all, "member"), why)
 }
 
 // differing says how members differ from the spec, each difference once.
@@ -260,7 +259,7 @@ func (r *report) differing() (texts []string) {
 	for i := range r.sets.members {
 		m := &r.sets.members[i]
 		how := m.difference()
-		if how == "" {
+		if how == "" || m.duplicate {
 			continue
 		}
 		if which[how] == nil {
@@ -282,7 +281,7 @@ func (r *report) differing() (texts []string) {
 func (r *report) changedTemplate() string {
 	var names []string
 	for i := range r.sets.members {
-		if m := &r.sets.members[i]; r.facts.templateChanged(&m.VM) {
+		if m := &r.sets.members[i]; r.facts.templateChanged(&m.VM) && !m.duplicate {
 			names = append(names, m.display())
 		}
 	}
