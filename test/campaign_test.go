@@ -21,13 +21,13 @@ var (
 	campaignReplicas = flag.Int("campaign.replicas", 1, "replicas of the server in each life")
 )
 
-// handful is what make test runs: breaks of each kind except stalls, at calls that matter.
+// handful are the breaks that make test runs: one of each kind except stalls, at important calls.
 const handful = "plain, updated:CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/SessionGone + Destroy_Task#2/Refused + " +
 	"CloneVM_Task#5/KilledAfter + ReconfigVM_Task#9/KilledBefore + ShutdownGuest#4/Faulted:ToolsUnavailable"
 
 // TestCampaign runs lives like those of TestChaos with every fault in turn: the steps of a life are fixed (courses), and in one life or
 // another each method of vCenter that the server calls breaks in every way (strikes), at a call that -campaign.seed chooses. After each
-// step the group must become as its spec says. Unbroken lives show which calls there are.
+// step the group must become as its spec says. Lives without breaks show which calls there are.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	c := &campaign{learnt: map[course]map[string]int{}, made: map[course]map[string]int{}, missed: map[string]string{}}
@@ -58,7 +58,7 @@ func TestCampaign(t *testing.T) {
 type campaign struct {
 	began time.Time
 	mu    sync.Mutex // guards the fields below
-	// learnt is how often an unbroken life calls each method, and made how often until the group was made.
+	// learnt is how often a life without breaks calls each method, and made how often it calls the method until the group exists.
 	learnt, made map[course]map[string]int
 	missed       map[string]string // why breaks have not happened, by the name of a life with only this one
 	violations   int
@@ -78,7 +78,7 @@ func (c *campaign) each(t *testing.T, jobs []job) {
 	})
 }
 
-// mostTriedAgain is how many violations of a campaign are repeated and shrunk: more lives that fail don't show more about a defect.
+// mostTriedAgain is how many violations of a campaign are repeated and shrunk. More failing lives wouldn't tell more about a defect.
 const mostTriedAgain = 5
 
 // run runs one life, and reports it if it fails.

@@ -31,7 +31,7 @@ var shapes = map[string]func(*spec){
 	},
 }
 
-// ofLibrary is the shape whose members are cloned from an item of a content library; its roll is a version that is checked in.
+// ofLibrary is the shape whose members are cloned from an item of a content library. It is updated by checking in a version of the item.
 const ofLibrary = "library"
 
 // The chapters of a group's life. Each begins with its creation and ends with its deletion.
@@ -89,7 +89,7 @@ func (l *life) scale(n int32) { l.edit(fmt.Sprint("scale to ", n), func(s *spec)
 
 func (l *life) powerOff(vm vcsim.VM) error { return l.PowerOff(vm.Path) }
 
-// byOperator is what an operator does to the first member that is on: the promise of availability doesn't cover that.
+// byOperator makes an operator do something to the first member that is on. The promise of availability doesn't cover that.
 func byOperator(do func(*life, vcsim.VM) error) func(*life) {
 	return func(l *life) {
 		l.watch.promised(l.leastOf(&l.group.Spec) - 1)
@@ -142,7 +142,7 @@ func (f *faults) ask(l *life, wire *vcsim.Wire, c vcsim.Call) (b vcsim.Break, br
 	return s.order(), true
 }
 
-// leastStall is how long a call is stalled at least if its caller gives it up before the stall is over. (The least limit of a call is 2 s.)
+// leastStall is the shortest stall of a call whose caller gives up before the stall is over. (The shortest time limit of a call is 2 s.)
 const leastStall = time.Second
 
 // whyNot says why a break did not happen; empty if it did.
@@ -194,10 +194,10 @@ func (l *life) callsSoFar() map[string]int {
 	return n
 }
 
-// What breaks can cost, in calls beyond those of an unbroken life. A step that failed is retried, perhaps in another way: a member that can't
-// be resized is cloned again, which is a dozen calls. Of twenty breaks most cost little. After a kill, whatever was running can begin again, a
-// lost session is rebuilt, and how long tasks take is learned again: the first task of a kind is read each time that its age has grown by an
-// eighth, which is 58 times in the 40 s of a clone, and three or four kinds follow most kills.
+// These are the most calls that breaks can cost beyond those of a life without breaks. A failed step is retried, perhaps in another way: a member
+// that can't be resized is cloned again, with a dozen calls. Of twenty breaks most cost little. After a kill, running steps can begin again, a
+// lost session is opened again, and the server learns again how long tasks take: it reads the first task of a kind each time that the task's age
+// has grown by an eighth, which is 58 times in the 40 s of a clone. After most kills, there are three or four kinds of tasks.
 const (
 	changesAfter, changesAfterMore, changesAfterKill = 24, 3, 10
 	readsAfter, readsAfterMore, readsAfterKill       = 240, 15, 200

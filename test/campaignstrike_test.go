@@ -30,7 +30,7 @@ const (
 	breakStalled      = "Stalled"
 	breakKilledBefore = "KilledBefore"
 	breakKilledAfter  = "KilledAfter"
-	// taskFails passes the call, and makes the task that it began fail.
+	// taskFails lets the call reach vCenter, and makes the task that it began fail.
 	taskFails = "TaskFails"
 )
 
@@ -131,7 +131,7 @@ func parseStrike(text string) (s strike, err error) {
 	return s, err
 }
 
-// order is the instruction for the wire.
+// order returns what the wire must do to the call.
 func (s strike) order() vcsim.Break {
 	switch s.kind {
 	case breakRefused:

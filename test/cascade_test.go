@@ -79,8 +79,8 @@ func TestVMsOfAGroupThatIsDeletedWithOrphanStayAndAreUnmanaged(t *testing.T) {
 	}
 }
 
-// The garbage collector deletes children of a group that is deleted in the foreground: one that is answered again would be made and
-// deleted for as long as the members are drained.
+// The garbage collector deletes the children of a group that is deleted in the foreground. If the server answered such a child again, the child
+// would be created and deleted again and again while the members are drained.
 func TestAGroupThatIsDeletedInTheForegroundIsDrainedWithoutChildren(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{Tools: true, IP: time.Second}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)

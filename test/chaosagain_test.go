@@ -25,7 +25,7 @@ func shrinkTime(campaign bool) time.Duration {
 	return *chaosShrink
 }
 
-// again is how a life is tried again that failed: with all its steps (or breaks), and with fewer.
+// again tries a failed life again: with all its steps (or breaks), and with fewer.
 type again[T any] struct {
 	live  func([]T) outcome
 	flags func([]T) string // which run these steps

@@ -102,8 +102,8 @@ func (l *life) bringBack() {
 	}
 }
 
-// giveUp acts for a person who knows that a VM is gone permanently, although vCenter's events no longer say so; and who takes entries out
-// of spec.replace that were there before it vanished, or that name another member's VM, as after a restore of vCenter.
+// giveUp acts for an operator who knows that a VM is permanently gone, although vCenter's events no longer say so. The operator also removes
+// entries of spec.replace that are older than the loss of the VM, or that name another member's VM, as after a restore of vCenter.
 func (l *life) giveUp(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
 		n := len(l.group.Spec.Replace)

@@ -17,8 +17,8 @@ func (l *life) fitPersistent() {
 	}
 }
 
-// wrongDisks says what must never be of persistent disks: one in two VMs, one of another group or ordinal in a VM, one that a guest wrote to
-// and that is gone, and two of one ordinal that guests wrote to.
+// wrongDisks reports what must never happen to persistent disks: a disk is in two VMs, a VM has a disk of another group or ordinal, a disk that a
+// guest wrote to is gone, or guests wrote to two disks of one ordinal and name.
 func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 	written, here := map[string]string{}, map[string]bool{}
 	for _, d := range l.FirstClassDisks() {
@@ -57,7 +57,7 @@ func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 	return ""
 }
 
-// mayDelete reports whether the disk of an owner goes with its ordinal. The caller holds mu.
+// mayDelete reports whether the server may delete the disk of an owner with its ordinal. The caller holds mu.
 func (w *watch) mayDelete(l *life, owner string) bool {
 	parts := strings.Split(owner, "/")
 	ordinal, _ := strconv.Atoi(parts[1])

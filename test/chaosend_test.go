@@ -102,14 +102,14 @@ func (l *life) repair() {
 	l.edited("repaired")
 }
 
-// helpWith acts for a person who does what a status asks for.
+// helpWith acts for an operator who does what a status asks for.
 func (l *life) helpWith(a metacontroller.Answer) {
 	l.emptyQuarantine(a)
 	l.correctGuests(a)
 	l.giveUp(a)
 }
 
-// correctGuests acts for a person who corrects a guest whose customization failed and powers it off; the server powers it on.
+// correctGuests acts for an operator who corrects a guest whose customization failed and powers it off; the server powers it on.
 func (l *life) correctGuests(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
 		for _, vm := range l.ours() {
@@ -121,7 +121,7 @@ func (l *life) correctGuests(a metacontroller.Answer) {
 	}
 }
 
-// emptyQuarantine acts for a person who powers off, as the message asks, what someone powered on in quarantine.
+// emptyQuarantine acts for an operator who, as the message asks, powers off VMs in quarantine that were powered on there.
 func (l *life) emptyQuarantine(a metacontroller.Answer) {
 	for _, q := range a.Status.Quarantined {
 		for _, vm := range l.ours() {

@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Kubernetes learns of a mark from the next hook call, and kube-proxy once Metacontroller has written the slice: drainSeconds count
-// from then, whichever replica is called, restarted or not.
+// Kubernetes learns of a mark by the next hook call, and kube-proxy once Metacontroller has written the EndpointSlice. drainSeconds count from that
+// write, whichever replica is called, and also after a restart.
 func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

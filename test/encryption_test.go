@@ -16,7 +16,7 @@ const encryptingPolicy = "VM Encryption Policy"
 
 func encrypts(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = encryptingPolicy }
 
-// isEncrypted reports whether a VM is, and all its disks.
+// isEncrypted reports whether a VM and all its disks are encrypted.
 func isEncrypted(d vcsim.Details) bool {
 	all := d.Config.KeyId != nil
 	for _, disk := range d.Disks {
@@ -47,7 +47,7 @@ func (r *rig) poweredOnInTheClear() *[]string {
 	return found
 }
 
-// vCenter takes no policy that encrypts as it clones: a member exists, for a while, in the clear.
+// vCenter accepts no encrypting policy in a clone, so a member exists unencrypted for a while.
 func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}}, func(t *testing.T, r *rig) {
 		inTheClear := r.poweredOnInTheClear()

@@ -84,7 +84,7 @@ func join(all []json.RawMessage) (text []byte) {
 	return text
 }
 
-// Metacontroller takes no child of the answer that ends a group, so what is reported at the end comes before it.
+// Metacontroller creates no child of the answer that ends a group, so the last Events are in an earlier answer.
 func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
 	t.Parallel()
 	for name, persistent := range map[string]bool{"with persistent disks": true, "without": false} {

@@ -140,7 +140,7 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 		hidden := r.vm(web + "/web-1").Reference()
 		r.Hide(hidden)
 		r.DropSessions() // the stream does not report lost privileges: a new one first reads everything
-		// The server that knew the member, and one that knows it only from the status.
+		// Both the server that knew the member and a server that knows it only from the status must report it.
 		for range 2 {
 			until(t, g, "web-1 is unreachable", func(a metacontroller.Answer) bool {
 				return condition(a, v1alpha1.ConditionMembersUnreachable).Status == metav1.ConditionTrue && a.Status.CurrentReplicas == 2 &&

@@ -14,7 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Groups that go at the same time share what is read for each: the running clones, the folders, the whole inventory before a group ends.
+// Groups that are deleted at the same time share the reads that each needs: the running clones, the folders, and the full inventory before a group
+// ends.
 // Of a member's calls, two and a half are its tasks and its share of its group's (power-off, destroy, folder).
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
@@ -35,9 +36,8 @@ func callsToDelete(t *testing.T, groups int) (perMember float64) {
 	return float64(calls) / float64(2*groups)
 }
 
-// A slot is free as soon as its task should have ended, and a group is gone soon after its last step: were the groups' members taken in
-// turns, all groups would be gone only at the end. The bare loop neither reads a VM before it is destroyed, nor makes sure that nothing is
-// left.
+// A slot is free as soon as its task should have ended, and a group is gone soon after its last step. If the server took a member of each group in
+// turns, all groups would be gone only at the end. The bare loop neither reads a VM before it destroys the VM, nor checks that nothing is left.
 func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 	t.Parallel()
 	for i, fleet := range []struct {

@@ -100,7 +100,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				if n := r.Calls()["ResetVM_Task"]; n > 0 {
 					t.Errorf("%d resets", n)
 				}
-				// Evidence takes an address away: the VM is off, and in its next boot its guest has reported none yet.
+				// The server drops an address only on evidence: the VM is off, or its guest has reported no address yet since its next boot.
 				r.must(r.PowerOff(webFolder + "web-1"))
 				until(t, g, "web-1 has none", func(a metacontroller.Answer) bool { return len(a.Status.Members[1].IPs) == 0 })
 				if readiness.Check != "" { // by default it is ready without
@@ -138,8 +138,8 @@ func TestWhileToolsAreSilentTheProbeStillFindsAServiceThatIsDown(t *testing.T) {
 	})
 }
 
-// A template that ignores the addresses of its guests gives members with other ones: none of them is ready, so the
-// update stops at its first, and says what to look at.
+// Members of a template that ignores the addresses from spec.networks have other addresses. None of them is ready, so the update stops at its first
+// member, and the message says what to check.
 func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
 	t.Parallel()
 	for _, check := range []v1alpha1.ReadinessCheck{v1alpha1.ReadyPoweredOn, v1alpha1.ReadyGuestIP} {

@@ -218,7 +218,7 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 	})
 }
 
-// A template without a virtual TPM is the usual one, since the secrets of a template's would have to stay unused.
+// Usually the template has no virtual TPM, because no member may use the secrets of a template's TPM.
 func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplacesThem(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)

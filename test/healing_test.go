@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// ailing is a group of three whose members are ready when Tools run, and have a second to get there.
+// ailing is a group of three whose members are ready while VMware Tools run, and unhealthy once they were not ready for two minutes.
 func ailing(t *testing.T) (*rig, *metacontroller.Group) {
 	t.Helper()
 	r := newChangeRig(t, vcsim.Guest{Tools: true})

@@ -20,7 +20,7 @@ import (
 var neverFinished = map[string]struct {
 	edit  func(*spec)
 	wrong func(*rig)
-	// costs is how many members that serve can go, where no extra member comes first.
+	// costs is how many serving members the server can take down if no extra member is created first.
 	costs int
 }{
 	"no key provider": {edit: encrypts, costs: 1},
@@ -34,7 +34,7 @@ var neverFinished = map[string]struct {
 	"resized guests":   {edit: func(s *spec) { s.CPU = 1 }, wrong: newGuestsHang, costs: 1},
 	"replaced guests":  {edit: nil, wrong: newGuestsHang, costs: 1},
 	"replaced, clones": {edit: nil, wrong: clonesFail(&types.NoDiskSpace{Datastore: "LocalDS_0"}), costs: 1},
-	// No member has to go to see this.
+	// The server notices this before it takes a member down.
 	"too few addresses": {edit: func(s *spec) {
 		s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.12"}, PrefixLength: 24}}}
 	}},

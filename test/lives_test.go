@@ -73,7 +73,7 @@ func TestASettledGroupIsSilent(t *testing.T) {
 			}
 			return n
 		}
-		// Objects that are still to be read after the bring-up are read soon; then there is silence.
+		// The server soon reads the objects that it still has to read after the bring-up. Then it makes no calls.
 		last, since := calls(), time.Now()
 		eventually(t, patience, "no calls for a second", func() bool {
 			if now := calls(); now != last {

@@ -265,7 +265,7 @@ func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
 	})
 }
 
-// An operator converts a template to a VM to change it.
+// An operator converts a template to a VM in order to change it.
 func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (r *rig) disksAre(when string, want ...string) {
 	}
 }
 
-// The disk of an ordinal is in each next VM of it, with what the last one wrote.
+// Each next VM of an ordinal has the ordinal's disk, with the data that the last VM wrote.
 func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Datastores: 2}, func(t *testing.T, r *rig) {
 		var warnings bytes.Buffer

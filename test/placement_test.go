@@ -199,7 +199,7 @@ func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 				takeBack()
 				a, err := g.Sync(within(t))
 				r.must(err)
-				if samples++; a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "changes it back") {
+				if samples++; a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "reverts it") {
 					said++
 				}
 				if text := string(must(json.Marshal(a.Status))); text != last {
@@ -260,7 +260,7 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 	})
 }
 
-// inCluster0 and inDC0 decide what would be ambiguous to the server.
+// inCluster0 and inDC0 name the cluster and the datacenter that would otherwise be ambiguous to the server.
 func inCluster0(c *vsphere.Config, _ *loop.Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" }
 func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }
 

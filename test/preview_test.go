@@ -47,7 +47,7 @@ func ask(t *testing.T, g *metacontroller.Group, path string, file *v1alpha1.VmGr
 	return response.StatusCode, string(text)
 }
 
-// strangers are members that vCenter never had.
+// strangers are members in a file's status that vCenter never had.
 func strangers(n int) (all []v1alpha1.Member) {
 	for i := range n {
 		all = append(all, v1alpha1.Member{Name: fmt.Sprintf("web-%d", 100+i), Ordinal: int32(100 + i%800), MoRef: fmt.Sprintf("vm-9%05d", i), InstanceUUID: fmt.Sprintf("5000-%d", i)})

@@ -42,7 +42,7 @@ func suppressed(a metacontroller.Answer) bool {
 	return condition(a, v1alpha1.ConditionProbesSuppressed).Status == "True"
 }
 
-func TestNobodyIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing.T) {
+func TestNoMemberIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := answering(t)
@@ -74,7 +74,7 @@ func TestNobodyIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing.T
 	})
 }
 
-func TestARestartOfTheServerMakesNobodyUnready(t *testing.T) {
+func TestARestartOfTheServerMakesNoMemberUnready(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := answering(t)
@@ -106,7 +106,7 @@ func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestAServerThatCanAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
+func TestAServerThatCanProbeNoMemberSaysSoBeforeThereAreMembers(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.probed = probe.Networks{}
 		g := r.serve().group("web", 3)

@@ -103,14 +103,14 @@ func (x *lasting) dialing(dial dialer) dialer {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// becomes begins the fault, or ends it (nil).
+// becomes begins the given fault, or ends the present one if fault is nil.
 func (x *lasting) becomes(fault types.BaseMethodFault) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.fault = fault
 }
 
-// since returns how often was tried, and how many calls came, since then; it begins to count again.
+// since returns how many tries and calls to vCenter there were since it was last called.
 func (x *lasting) since() (tries, calls int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

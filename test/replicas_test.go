@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Replicas in this process have a lease that a test can wait for. A pause of one is modelled on its wire to vCenter: from a chosen
-// call on nothing passes, and no hook calls it; so what it has begun arrives late, and what it knows is old.
+// Replicas in this process have a lease that is so short that a test can wait for its end. A test pauses a replica on its wire to vCenter: from a
+// chosen call on, no call passes, and the replica gets no hook calls. So its calls arrive late, and what it knows is old.
 // (test/promises stops processes.)
 const leaseTime = 90 * time.Second
 

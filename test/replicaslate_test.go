@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// What one replica of the server has begun may arrive in vCenter long after another one has moved on.
+// A call of one replica of the server may arrive in vCenter long after another replica has taken later steps.
 
 // callUntil calls a group's hook until a condition is met.
 func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
@@ -166,8 +166,7 @@ func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	}
 }
 
-// Two edits in quick succession reach two replicas, which choose different members to go first, and neither hears of the other's
-// mark in time.
+// Two edits in quick succession reach two replicas, which choose different members to take down first, and neither sees the other's mark in time.
 func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
 		a, b := r.serveWired(), r.serveWired()

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Requests that Metacontroller sent. Its parents come from a cache, so one may be older than another that it sent before.
+// These are requests that Metacontroller sent. Their parents come from its cache, so a parent may be older than that of an earlier request.
 
 // post sends a captured request to a replica.
 func (c *wiredReplica) post(hook, file string) metacontroller.Answer {
@@ -45,7 +45,7 @@ func capturedRig(t *testing.T) *rig {
 	return newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
 }
 
-// The pair is of one parent, a moment apart, and the second one doesn't know the answer to the first.
+// The two requests have one parent and were sent a moment apart. The second one doesn't contain the answer to the first.
 func TestTwoReplicasWithAStaleParentCloneEachMemberOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -128,7 +128,7 @@ func blamesNoOtherAccount(t *testing.T, g *metacontroller.Group) {
 	}
 }
 
-func TestWhatAServerDidBeforeItWasRestartedIsNotReportedAsSomebodyElsesDoing(t *testing.T) {
+func TestWhatAServerDidBeforeItWasRestartedIsNotReportedAsAnotherUsersDoing(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*spec){
 		"scale-in":   func(s *spec) { s.Replicas = new(int32(1)) },

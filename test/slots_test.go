@@ -137,7 +137,7 @@ func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 	}
 }
 
-// A server that has just started knows nothing of its vCenter but that this starts all clones at once.
+// The server has just started, so it has not learned yet that its vCenter runs all clones at once.
 func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })

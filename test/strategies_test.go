@@ -38,7 +38,7 @@ func asApplied(t testing.TB, g *metacontroller.Group) string {
 	return string(text)
 }
 
-// With server-side apply, a child that is answered with less than it had loses the rest: a Service its ports, a ConfigMap its data.
+// With server-side apply, a child loses the fields that an answer leaves out: a Service its ports, a ConfigMap its data.
 func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 	t.Parallel()
 	for name, serverSide := range map[string]bool{"dynamic apply": false, "server-side apply": true} {

@@ -20,7 +20,7 @@ import (
 var impossible = map[string]struct {
 	edit    func(*spec)
 	happens func(*rig)
-	// costs is how many members can go where no extra member comes first: what only the clone itself shows costs one.
+	// costs is how many members the server can take down if no extra member is created first: a fault that only the clone itself shows costs one.
 	costs int
 }{
 	"template":       {edit: func(s *spec) { s.Template = "nonesuch" }},

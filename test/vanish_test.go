@@ -27,7 +27,7 @@ func newVanishRig(t *testing.T) *rig {
 	return newRig(t, vcsim.Config{Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 }
 
-// couldBothRun counts the VMs beyond the first of each ordinal that are on, in the inventory or not.
+// couldBothRun counts the VMs that are on beyond the first of each ordinal, in the inventory or not.
 func (r *rig) couldBothRun() (more int) {
 	seen := map[int32]bool{}
 	for _, vm := range slices.Concat(r.AllVMs()) {
@@ -125,7 +125,7 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 	})
 }
 
-// What served all the time stays, with the same VMs, whichever process and status meet those that come back.
+// Members that served all the time are kept, with the same VMs, whichever process and status see the VMs that come back.
 func TestNoMemberThatServedGoesForOneThatReturns(t *testing.T) {
 	t.Parallel()
 	for _, givenUp := range []bool{true, false} {
@@ -384,7 +384,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 }
 
 // vCenter's filter of bursts leaves the 31st identical event out of what QueryEvents returns, and event keys overflow to negative ones.
-func TestManyMembersThatSomebodyDestroysAtOnceAreAllReplaced(t *testing.T) {
+func TestManyMembersThatAUserDestroysAtOnceAreAllReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)

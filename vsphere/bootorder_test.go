@@ -44,7 +44,7 @@ func TestABootOrderThatNamesAnExtraAdapterIsAFaultThatSaysWhatToDo(t *testing.T)
 	})
 }
 
-// Its adapters have keys only after the clone.
+// A clone's adapters have keys only after the clone.
 func TestAMemberBootsFirstFromWhatTheSpecSaysAndNotFromWhatItsTemplateDoes(t *testing.T) {
 	t.Parallel()
 	for first, want := range map[v1alpha1.BootDevice]string{"": "network", v1alpha1.BootDisk: "disk", v1alpha1.BootNetwork: "network network disk"} {

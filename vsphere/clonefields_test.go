@@ -19,11 +19,11 @@ type cloneField struct {
 	values [2]any
 	// with sets the other fields that the field needs.
 	with v1alpha1.VmGroupSpec
-	// notByCloudInit: the field of a network is not in cloud-init's metadata.
+	// notByCloudInit reports whether cloud-init's metadata doesn't have the field of a network.
 	notByCloudInit bool
 }
 
-// network is what a field of a network needs: with the customization specification, the clone itself shows addresses.
+// network is a network with which the clone shows a field of a network: with a customization specification, the clone itself has the addresses.
 func network(n v1alpha1.Network) v1alpha1.VmGroupSpec {
 	n.Network = "VM Network"
 	n.IPv4 = &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24, Gateway: "10.0.0.1"}
@@ -59,7 +59,7 @@ var cloneFields = map[string]cloneField{
 	"networks[].ipv6.gateway":      {values: [2]any{"fe80::1", "fe80::2"}, with: network(v1alpha1.Network{})},
 }
 
-// A change of a field of the revision replaces members: a clone that does not use the field would replace them by equal ones.
+// A change of a field of the revision replaces members. If a clone didn't use the field, the server would replace members with equal ones.
 func TestACloneUsesEveryFieldThatOnlyANewCloneCanChange(t *testing.T) {
 	t.Parallel()
 	paths := map[string]bool{}

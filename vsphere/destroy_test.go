@@ -86,7 +86,7 @@ func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 	})
 }
 
-// On vSAN directories have UUIDs for names. A disk that was moved while the member had another name has that name, and is kept.
+// On vSAN, directories have UUIDs for names. A disk that was moved while the member had another name has that name in its path, and is kept.
 func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.unprepared(0)
@@ -203,7 +203,7 @@ func (p *process) withoutDisk(moRef string) {
 	p.world.must(p.reader.Read(p.t.Context(), inventory.VMRef(moRef)))
 }
 
-// A person who removes a disk from a member that has run may do so on purpose.
+// An operator who removes a disk from a member that has run may do so on purpose.
 func TestAMemberThatRanIsPoweredOnWithoutADiskThatAPersonRemoved(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)

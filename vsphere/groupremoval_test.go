@@ -119,7 +119,7 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
 			t.Errorf("it waits for a clone that began later, or considers a VM gone: %+v", f)
 		}
-		// The list of one deletion does not apply to another: a group may become unselected several times.
+		// The list of running clones of one deletion doesn't apply to a later one: a group may become unselected several times.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
 			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneRunning {
 				t.Errorf("the clone that runs is not waited for: %+v", f)
@@ -218,7 +218,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		w.Show(inventory.VMRef(vm.MoRef))
 		p.until("it is reachable", func() bool { return p.state().VMs[0].Reachable })
 
-		// A server that starts while it is hidden knows it only from the group's status.
+		// A server that starts while the VM is hidden knows the VM only from the group's status.
 		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()
 		seen := two.inventory.Count().Unmanaged

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// element is where an element of an answer is: its start tag, its content, and all of it, in bytes.
+// element is the position of an element in an answer, in bytes: of its start tag, its content, and the whole element.
 type element struct {
 	name                   string
 	from, open, close, end int
 }
 
-// elements are those in an answer's body, in document order.
+// elements returns the elements of an answer's body, in document order.
 func elements(body []byte) (all []element) {
 	decoder := xml.NewDecoder(bytes.NewReader(body))
 	var stack []int
@@ -42,7 +42,7 @@ func splice(body []byte, from, to int, with string) []byte {
 	return []byte(string(body[:from]) + with + string(body[to:]))
 }
 
-// The texts and types that mends put in place of others.
+// The texts and types with which mends replace others.
 var (
 	strangeTexts = []string{"", "true", "-1", "99999999999999999999", "group-v3", "vm-1", "\u009b\u202e", "2026-13-45T99:99:99Z", "poweredOn", "success", strings.Repeat("x", 10_000)}
 	otherTypes   = []string{"xsd:string", "xsd:int", "xsd:dateTime", "xsd:base64Binary", "ManagedObjectReference", "ArrayOfString", "ArrayOfVirtualDevice",
@@ -53,7 +53,7 @@ var (
 		strings.Repeat("<a>", 5_000), "\xff\xfe\x00"}
 )
 
-// mends are the ways in which an answer is changed.
+// mends are the changes that tests make to answers.
 var mends = []func(r *recorder, s said, e element, pick int) said{
 	func(_ *recorder, s said, e element, _ int) said { // an element is missing
 		s.body = splice(s.body, e.from, e.end, "")
@@ -118,7 +118,7 @@ func twisted(r *recorder, method string, nth, mend, at, pick int) func(string, i
 
 func TestAPlayedBackFriendlyVCenterIsAsGoodAsARealOne(t *testing.T) {
 	faults := live(t, func(_ string, _ int, s said) said { return s })
-	// A few steps make other reads than the recorded ones, because goroutines run in another order. Without the tape all steps fail.
+	// A few steps make other reads than the recorded ones, because goroutines run in another order. Without recorded answers, all steps fail.
 	if steps := len(lifeSteps()); len(faults) > steps/2 {
 		t.Errorf("of %d steps %d fail: %v", steps, len(faults), faults)
 	}

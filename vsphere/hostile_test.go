@@ -28,8 +28,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// A hostile vCenter is made from a friendly one: its answers during a life of a group are recorded once, and played back, both in
-// memory and virtual time, with a test's change of one answer, or of all to one method.
+// A hostile vCenter is made from a friendly one: a test records the friendly one's answers during the life of a group once, in virtual time. Each
+// test plays them back, and changes one answer, or all answers to one method.
 
 // said is one recorded answer.
 type said struct {
@@ -44,10 +44,10 @@ type tape struct {
 	answers map[string]map[string][]said
 }
 
-// methods are those that were called, sorted.
+// methods returns the methods that were called, sorted.
 func (t *tape) methods() []string { return slices.Sorted(maps.Keys(t.answers)) }
 
-// askedFor is the method of a request, and what distinguishes it from others of that method.
+// askedFor returns the method of a request, and what distinguishes the request from others of that method.
 func askedFor(req *http.Request) (method, body string) {
 	raw, _ := io.ReadAll(req.Body)
 	_, after, _ := strings.Cut(string(raw), "<Body")
@@ -127,7 +127,7 @@ func (h *hostile) next(phase int) {
 	h.turned = make(chan struct{})
 }
 
-// recall finds the last answer up to now to a request; to one that was never made, the method's.
+// recall returns the last recorded answer to a request up to now; for a request that wasn't recorded, an answer to the same method.
 func (h *hostile) recall(method, asked string) (found said, recorded bool, turned <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +197,7 @@ func lifeSpec() v1alpha1.VmGroupSpec {
 		CustomAttributes: map[string]string{"owner": "shop"}, Tags: []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}}
 }
 
-// lifeSteps are the steps of a life, each made from what is seen then; false where that is impossible.
+// lifeSteps are the steps of a life. Each is made from what the inventory shows then, and returns false if that is impossible.
 func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	spec := lifeSpec()
 	state := func(v *VCenter) plan.VCenterState {
@@ -281,8 +281,8 @@ var (
 	unfit     error
 )
 
-// recorded is the life as a friendly vCenter answers it. The first test that needs it records it, in virtual time: how busy the machine
-// is changes nothing.
+// recorded is the life with the answers of a friendly vCenter. The first test that needs it records it, in virtual time, so that it doesn't
+// depend on how busy the machine is.
 func recorded(t *testing.T) *recorder {
 	t.Helper()
 	recording.Do(func() { synctest.Test(t, func(*testing.T) { friendly, unfit = record() }) })

@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// The lease may end before any call of a step. The step must then stop, and the stamp must record exactly what it did: a guest that was asked to shut
-// down without a record in the stamp would count as serving, and a record of a restart that never happened would have the member replaced.
+// The lease may end before any call of a step. The step must then stop, and the stamp must record exactly what the step did. Without a record of a
+// request to shut down, the member would count as serving; with a record of a restart that never happened, the server would replace the member.
 func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 	inAWorld(t, func(t *testing.T, w *world) {
 		var asks atomic.Int32 // calls that are granted

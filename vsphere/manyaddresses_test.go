@@ -15,8 +15,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// reportMany makes guests report that many addresses more, which are of no use to a member. In an answer, each is two marks
-// (session.xmlBounds), of which there can be 1,048,576.
+// reportMany makes guests report that many more addresses, which members don't need. In an answer, each address counts as two XML marks, of which
+// session.xmlBounds allows 1,048,576.
 func (w *world) reportMany(addresses int, names ...string) {
 	time.Sleep(time.Minute) // Tools run
 	for _, name := range names {
@@ -24,7 +24,7 @@ func (w *world) reportMany(addresses int, names ...string) {
 	}
 }
 
-// The stream's first answer has the addresses of all guests in vCenter, not only of members; one read has those of all members.
+// The stream's first answer has the addresses of all guests in vCenter, not only of members. A full read has those of all members.
 func TestGuestsThatReportMoreThanAnAnswerCanHaveHideNoOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

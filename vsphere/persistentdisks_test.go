@@ -428,8 +428,8 @@ func TestAMemberIsNotPoweredOnWithoutItsDisks(t *testing.T) {
 	})
 }
 
-// Of two replicas that know different specs one powers on a member that the other removes. (Found by test/world: the guest ran without
-// its disks.)
+// Two replicas know different specs: one of them powers on a member that the other one removes. (Found by test/world: the guest ran without its
+// disks.)
 func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -466,8 +466,9 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 	}
 }
 
-// A step stops between two of its tasks, and the member's mark is withdrawn. (Found by test/world, seeds 3133 and 7453: a member that stayed waited for a
-// person; 6844861 and 6536627: it got another disk, as vCenter did not list the one that was to be deleted yet.)
+// A step stops between two of its tasks, and then the member's mark is withdrawn. (Found by test/world, seeds 3133 and 7453: the member, which was
+// kept, waited for an operator; seeds 6844861 and 6536627: the member got another disk, because vCenter didn't list the disk that was to be
+// deleted yet.)
 func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 	t.Parallel()
 	for op, fails := range map[plan.Op]vcsim.Kind{plan.Destroy: vcsim.Destroy, plan.DeleteDisks: vcsim.DeleteDisk} {
@@ -515,8 +516,8 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 	}
 }
 
-// Of two replicas one deletes a member's disks, as it was scaled in, and one, which knows a newer spec, replaces the member. (Found by
-// test/world, seed 56323: the next VM waited for the deleted disk.)
+// One replica deletes a member's disks because of a scale-in. Another one, which knows a newer spec, replaces the member. (Found by test/world, seed
+// 56323: the next VM waited for the deleted disk.)
 func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		vm, err := p.attached()

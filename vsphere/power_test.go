@@ -208,8 +208,8 @@ func TestAnUnmarkWaitsForTheTaskThatTheMarkCaused(t *testing.T) {
 	}
 }
 
-// Of two replicas that know different specs one powers on a member that the other removes. (Found by
-// a random life: two VMs of one ordinal were on, one of them in quarantine.)
+// Two replicas know different specs: one of them powers on a member that the other one removes. (Found by a random life: two VMs of one ordinal were
+// on, one of them in quarantine.)
 // The other replica's power-on is first a task of the datacenter, which does not name the VM, and then a task of the VM.
 func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// drsWorld is a vCenter whose cluster has two hosts and such a DRS.
+// drsWorld is a vCenter whose cluster has two hosts, and DRS with that configuration.
 func drsWorld(t *testing.T, d vcsim.DRS) (*world, *process) {
 	t.Helper()
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})

@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Two replicas know different specs. The one with the older spec is suspended right before it removes an attribute, and the
-// other one sets the attribute and ends before the first continues. (Found by TestChaos, seed 700062: RUNNING, and the value was permanently gone.)
+// Two replicas know different specs. The one with the older spec is suspended right before it removes an attribute. The other one sets the attribute,
+// and its step ends before the first one continues. (Found by TestChaos, seed 700062: the group was RUNNING, and the value was permanently gone.)
 func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	inAWorld(t, func(t *testing.T, w *world) {
 		newer := w.start()

@@ -76,7 +76,7 @@ func TestAFailedPowerOnLeavesAPromotedMemberThatIsOff(t *testing.T) {
 	})
 }
 
-// The member never ran, so it cannot run twice if another VM gets its ordinal.
+// The member never ran. So if another VM gets its ordinal, the member doesn't run twice.
 func TestAStandbyMemberThatLeftVCentersInventoryIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.standby(0)

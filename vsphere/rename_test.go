@@ -225,7 +225,7 @@ func TestARenameThatWasPlannedBeforeTheVMChangedIsRefused(t *testing.T) {
 	})
 }
 
-// Of two replicas that rename a VM at once, the slower one finds the name taken by the VM itself.
+// If two replicas rename a VM at once, the slower one finds that the VM already has the name.
 func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)

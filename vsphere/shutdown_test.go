@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// Of the record of a shutdown request and the withdrawal of the mark only one may succeed. Otherwise the member would count as serving while its
+// Either the record of a shutdown request or the withdrawal of the mark succeeds, not both. Otherwise the member would count as serving while its
 // guest shuts down, and another member would be taken down. (Found by the model in test/world, seeds 431897 and 22961.)
 func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 	inAWorld(t, func(t *testing.T, w *world) {
@@ -46,7 +46,7 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 	})
 }
 
-// If Tools stop at that moment, the stamp records a request that the guest did not get.
+// If VMware Tools stop right before the request, the stamp records a request that the guest didn't get.
 func TestAGuestThatCouldNotBeAskedDoesNotCountAsHalting(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)

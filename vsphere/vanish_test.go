@@ -24,7 +24,7 @@ func (p *process) of(members ...v1alpha1.Member) plan.VCenterState {
 	return p.State(web, plan.Query{Template: "ubuntu", Recorded: members})
 }
 
-// vanished waits until it is known how a member vanished, and fails if it is reported as gone.
+// vanished waits until the inventory says how a member vanished, and fails if it reports the member as gone.
 func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
 	p.t.Helper()
 	p.until("it is known how the member vanished", func() bool {
@@ -97,7 +97,7 @@ func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *test
 	})
 }
 
-// A replica that is not called for the group drops what it knows, and reads it from the events again.
+// A replica that gets no calls for the group forgets how its members vanished, and reads that from vCenter's events again.
 func TestAMemberThatVanishedIsLookedIntoAgainAfterItWasForgotten(t *testing.T) {
 	inTwoHosts(t, false, func(_ *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.must(w.Unregister("web-0"))

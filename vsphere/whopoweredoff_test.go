@@ -43,7 +43,7 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 	})
 }
 
-// A host reports "User" if it knows no account. An event without an account must not replace the account of an earlier one.
+// A host names the user "User" if it knows no account. Such an event must not replace the account of an earlier event.
 func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
 	off := pieces.Event(t, "veba/events/VmPoweredOffEvent.json", "VmPoweredOffEvent")
 	vm, user := off.GetEvent().Vm.Vm.Value, off.GetEvent().UserName

@@ -247,7 +247,7 @@ type Healing struct {
 	ReplaceVanishedAfterSeconds *int32 `json:"replaceVanishedAfterSeconds,omitempty"`
 }
 
-// ScaleInOrder says which of the healthy and updated members a scale-in removes first.
+// ScaleInOrder says which of otherwise equal members a scale-in removes first.
 // +kubebuilder:validation:Enum=HighestOrdinal;Oldest;Newest
 type ScaleInOrder string
 
@@ -258,13 +258,16 @@ const (
 	ScaleInNewest         ScaleInOrder = "Newest"
 )
 
-// ScaleIn says which members the server removes first when there are more than spec.replicas: those in remove, then those that aren't
-// ready, then those that differ from the spec, then the others by order. It removes those in protected last.
+// ScaleIn says which members the server removes first when there are more than spec.replicas: those that were missing and that vCenter shows
+// again; those that are already marked for removal; those in remove; those that aren't ready, or whose guests are shutting down; those marked
+// for a power cycle; those that differ from the spec; the others. Members in protected that weren't missing come last, in the same order. Of
+// equal members, one of the zone with the most members comes first, then order decides. Updated members beyond update.canary come before those
+// that differ. With persistent disks, the server removes only members whose ordinals are replicas or more.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member cannot be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
-	// order in which healthy and updated members are removed: HighestOrdinal (the default), Oldest or Newest (by the time at which they were
-	// cloned or adopted).
+	// order in which members are removed that are otherwise equal: HighestOrdinal (the default), Oldest or Newest (by the time at which they
+	// were cloned or adopted).
 	// +default="HighestOrdinal"
 	// +optional
 	Order ScaleInOrder `json:"order,omitempty"`

@@ -151,7 +151,7 @@ func thePictureShowsWhatTheDemoPrints(t *testing.T) {
 		shown = append(shown, strings.TrimRight(m[1], " "))
 	}
 	g := &demoGroup{Group: metacontroller.New("", "default", "web", "uid", 3)}
-	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 3, LastMessage: "updating: 2 of 3 done; cloning 1 member"}
+	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 3, LastMessage: "updating: 2 of 3 members updated; cloning 1 member"}
 	for _, m := range []v1alpha1.Member{{Name: "web-0", MoRef: "vm-35", Message: "was cloned from another template"}, {Name: "web-2", Ordinal: 2, MoRef: "vm-51"}, {Name: "web-3", Ordinal: 3, MoRef: "vm-41"}} {
 		m.Ready, m.PowerState, m.IPs = true, "poweredOn", []string{"10.128.0." + strings.TrimPrefix(m.MoRef, "vm-")}
 		g.Status.Members = append(g.Status.Members, m)

@@ -53,7 +53,7 @@ func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedByDefaultAndTheServerItselfNever(t *testing.T) {
+func TestNoMemberIsProbedByDefaultAndTheServerItselfNever(t *testing.T) {
 	t.Parallel()
 	own, err := net.InterfaceAddrs()
 	if err != nil {

@@ -141,7 +141,7 @@ func TestTheDemoFitsTheTerminalAndEndsAtOnceOnASecondInterrupt(t *testing.T) {
 	text := s.text.String()
 	s.mu.Unlock()
 	last := text[strings.LastIndex(text, ansiCursorOn)+len(ansiCursorOn):]
-	if s.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "vmgroup: shop/web was not deleted yet: ") || !strings.Contains(last, "annotations hold") {
+	if s.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "vmgroup: shop/web was not deleted yet: ") || !strings.Contains(last, "the annotations that hold") {
 		t.Errorf("%v: %q", s.ProcessState, last)
 	}
 }

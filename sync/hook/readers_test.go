@@ -94,7 +94,7 @@ func syncCall() string {
 }
 
 // A client that doesn't read its answer takes no other caller's place, neither a hook's nor another reader's.
-func TestReadersThatReadNothingStopNobody(t *testing.T) {
+func TestReadersThatReadNothingStopNoOtherReader(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 40<<10)) })
 	for _, path := range []string{"/sd?port=9100", "/groups", "/groups/shop/web-1", "/slots", "/", "/ui/assets/style.css", "/nothing"} {

@@ -80,7 +80,7 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 }
 
 // How the actions of two users meet is chance, so each case has many courses: in none is the other user far below its share.
-func TestNobodyIsLeftWithLittleWhereNoQueueIsShown(t *testing.T) {
+func TestNoGroupIsLeftWithLittleWhereNoQueueIsShown(t *testing.T) {
 	const took, perHour = 40 * time.Second, 90
 	seeds := uint64(5)
 	for _, tc := range []struct{ fixed, room int }{{4, 8}, {8, 16}, {2, 8}, {8, 24}, {16, 32}} {

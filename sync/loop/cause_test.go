@@ -11,7 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// full is a refusal of clones to a datastore that has no room for that size. Its message names the group, as vCenter's may name a file.
+// full is a refusal to clone to a datastore that has too little space for a clone of that size. Its message names the group, as vCenter's message
+// may name a file.
 func full(ref plan.Ref) error {
 	return fault{Reason: "DatastoreFull", Message: "no room for " + ref.Name, NeedsOperator: true, Depends: plan.OnStorage | plan.OnSize}
 }
@@ -24,7 +25,7 @@ func crowd(n int) (all []plan.Call) {
 	return all
 }
 
-// syncing calls for groups every three seconds, for so long.
+// syncing makes a hook call for each group every three seconds, for that long.
 func syncing(l *Loop, during time.Duration, calls ...plan.Call) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(3 * time.Second) {
 		for _, c := range calls {
@@ -33,7 +34,7 @@ func syncing(l *Loop, during time.Duration, calls ...plan.Call) {
 	}
 }
 
-// clonesOf counts the clones that were begun of a group from some step on; of all groups, if name is empty.
+// clonesOf counts the clones of a group that were begun from the given step on; of all groups if name is empty.
 func clonesOf(m *model, from int, name string) (n int) {
 	for _, line := range m.begun()[from:] {
 		if strings.HasPrefix(line, "Clone "+name) {
@@ -154,7 +155,7 @@ func TestALargeMembersRefusalDoesNotHoldUpASmallOne(t *testing.T) {
 	})
 }
 
-// The one whose turn it is may be gone, or fail for another reason that vCenter doesn't tell apart.
+// The group whose turn it is to try may be gone, or its step may fail for another cause that looks the same.
 func TestTheOthersTryOnWithoutTheOneThatTriedLast(t *testing.T) {
 	m := newModel(time.Second)
 	refused := true
@@ -168,7 +169,7 @@ func TestTheOthersTryOnWithoutTheOneThatTriedLast(t *testing.T) {
 		groups := crowd(4)
 		syncing(l, 8*time.Minute, groups...)
 		refused = false
-		syncing(l, 5*time.Minute, groups[:3]...) // web3's calls go elsewhere
+		syncing(l, 5*time.Minute, groups[:3]...) // another replica gets web3's calls
 		for _, c := range groups[1:3] {
 			if _, on := m.members(c.Ref()); on != 2 {
 				t.Errorf("%d members of %s are on, although only web0 is refused", on, c.Ref())
@@ -204,7 +205,7 @@ func TestAFaultThatDeclaresNothingIsTheGroupsOwn(t *testing.T) {
 	})
 }
 
-// A name that isn't in vCenter is looked up now and then, which is no action.
+// The server looks up a name that vCenter doesn't have at the pace of tries. A look-up is no action, so it is in no history.
 func TestALookupOfWhatIsMissingIsInNoHistory(t *testing.T) {
 	m := newModel(time.Second)
 	m.setFault(func(_ plan.Ref, a plan.Action) error {
@@ -226,7 +227,7 @@ func TestALookupOfWhatIsMissingIsInNoHistory(t *testing.T) {
 	})
 }
 
-// Another tool takes the size of a member back each time: after the third time it counts as failed, and is tried at the pace of a cause.
+// Another tool reverts the size of a member each time. After the third time, the step counts as failed, and is tried at the pace of its cause.
 func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 	g, now := newGroup(call("web", 2)), time.Now()
 	g.renew(call("web", 2), now)
@@ -260,7 +261,7 @@ func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 	}
 }
 
-// An operator publishes the template again, or moves a VM to another host: the next try need not wait for a minute.
+// After an operator publishes the template again, or moves a VM to another host, the next try doesn't wait for a minute.
 func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
 	for name, c := range map[string]struct {
 		op          plan.Op

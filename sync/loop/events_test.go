@@ -45,7 +45,7 @@ func (c *cluster) sync(l *Loop) (events int) {
 	return events
 }
 
-// calls makes a call every two seconds.
+// calls makes a hook call every two seconds.
 func (c *cluster) calls(l *Loop, during time.Duration) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(2 * time.Second) {
 		c.sync(l)
@@ -123,7 +123,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 			}
 		}
 	})
-	// Another process reads the stored group, and has nothing to report.
+	// Another process that reads the stored group has nothing to report.
 	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
 		from := len(web.order)
 		web.calls(l, time.Minute)
@@ -257,8 +257,8 @@ func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testi
 	}
 }
 
-// The status of the replica that powered a new member on is ahead of this one's view of it.
-func TestANewMemberThatNobodyPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
+// Another replica powered on the new member and wrote the status. This replica's inventory still shows the VM as off.
+func TestANewMemberThatNoUserPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
 	unknown := func(context.Context, []string) (map[string]plan.Actor, error) { return nil, nil }
 	for made, want := range map[time.Duration]string{time.Second: "", time.Hour: "Normal MemberPoweredOff x1: Found powered off: web-0 (new-web-0)"} {
 		m := newModel(time.Second)

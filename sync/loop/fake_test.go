@@ -14,14 +14,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// model is a vCenter for the loop's tests: it carries actions out as plan.Apply says, after a while, and shows
-// the outcome from then on.
+// model is a vCenter for the loop's tests: it carries out actions as plan.Apply does, after the time that they take, and shows the outcome from
+// then on.
 type model struct {
 	took  map[plan.Op]time.Duration
 	fault func(group plan.Ref, a plan.Action) error // can be nil; changed by setFault once the loop runs
 	loop  *Loop
 	limit *limit // of what is carried out at once; can be nil
-	// limits are those of clones to each datastore; nil if limit is that of all. datastore is that of the settings; it can be empty.
+	// limits are the limits of clones to each datastore; nil if limit is for all datastores. datastore is that of the settings; it can be empty.
 	limits    map[string]*limit
 	datastore string
 
@@ -117,7 +117,7 @@ func (m *model) change(ref plan.Ref, f func(s *plan.VCenterState)) {
 	m.loop.Changed(ref.UID)
 }
 
-// set is change before the loop is notified.
+// set is change without notifying the loop.
 func (m *model) set(ref plan.Ref, f func(s *plan.VCenterState)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +167,7 @@ func deletion(c plan.Call) plan.Call {
 	return plan.Call{Group: &g, Finalizing: true}
 }
 
-// fault is a typed fault as vsphere gives them.
+// fault is a typed fault, as package vsphere returns them.
 type fault plan.Fault
 
 func (f fault) Error() string         { return f.Message }

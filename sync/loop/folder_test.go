@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Found by the model in test/world, seed 210809: a replica lost vCenter's stream while it created the group's folder,
-// and never saw it. Another replica finalized the group and removed the folder, and this one recreated it, and cloned into it.
+// Found by the model in test/world, seed 210809: a replica lost vCenter's stream while it created the group's folder, and never saw the folder.
+// Another replica finalized the group and removed the folder. The first replica recreated the folder, and cloned into it.
 func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -36,9 +36,9 @@ func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 	})
 }
 
-// Found by the model in test/world, seed 41739: an operator moved a member out of the group's folder, the server restarted, and the group
-// was deleted before it was called with vCenter's state known. The folder that the member was in was taken for the group's, its own
-// stayed, and so did a clone in it that no replica had seen.
+// Found by the model in test/world, seed 41739: an operator moved a member out of the group's folder, the server was restarted, and the group was
+// deleted before a hook call with vCenter's state known. The server took the folder that the member was in for the group's. It left the group's
+// folder, with a clone that no replica had seen.
 func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -59,8 +59,8 @@ func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testi
 	})
 }
 
-// Found by the model in test/world, seed 6009804: a replica began to create the group's folder, was suspended for 3 s, and created it after
-// another one had said that nothing of the group was left.
+// Found by the model in test/world, seed 6009804: a replica began to create the group's folder, was suspended for 3 s, and created the folder after
+// another replica had finalized the group.
 func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
 	for name, later := range map[string]func(*model, plan.Ref){
 		"its call is long ago": func(*model, plan.Ref) { time.Sleep(11 * time.Second) },
@@ -102,8 +102,8 @@ func (m *model) count(op plan.Op) (n int) {
 	return n
 }
 
-// Found by randomized tests (test, seed 100137; test/world, seed 2258576): a replica was cut off while another one finalized the
-// group and created a new one of its name. Within its lease it saw vCenter again, and cloned into the new group's folder.
+// Found by randomized tests (test, seed 100137; test/world, seed 2258576): while a replica couldn't reach vCenter, another one finalized the group
+// and created a new group with the same name. The first replica reached vCenter within its lease, and cloned into the new group's folder.
 func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing.T) {
 	for name, unknown := range map[string]bool{"it missed nothing": false, "it was cut off": true} {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 	}
 }
 
-// Found by the model in test/world, seed 2244048: a replica that saw nothing of vCenter was called, and the group finalized by
-// another one; when it saw vCenter again, it recreated the folder.
+// Found by the model in test/world, seed 2244048: a replica that couldn't see vCenter got a hook call, and another replica finalized the group.
+// When the first replica saw vCenter again, it recreated the folder.
 func TestAFolderIsCreatedOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Annotations raise no generation: the loop takes them from its newest call.
+// Annotations don't raise the generation, so the loop takes them from its newest call.
 func TestWhoIsHeldIsInTheMetricsAndOnceInAnEvent(t *testing.T) {
 	r := prometheus.NewRegistry()
 	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true, Events: true}, func(t *testing.T, l *Loop) {

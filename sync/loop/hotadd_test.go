@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The next step that succeeds, the mark, clears the record of the refused hot add: so the mark itself says that the member
-// is to be power-cycled, however long it drains first.
+// After vCenter refuses a hot add, the next step is the mark. Its success clears the record of the refusal, so the mark itself says that the member
+// is to be power-cycled, however long the member drains first.
 func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 	m := newModel(0)
 	m.fault = func(_ plan.Ref, a plan.Action) error {

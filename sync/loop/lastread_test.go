@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Found by the model in test/world, seed 2542: another replica had just created the group's folder, and was
-// about to clone into it; and the stream was late. The group was finalized, and the clone stayed forever.
+// Found by the model in test/world, seed 2542: another replica had just created the group's folder, and was about to clone into it, and the stream
+// was late. This replica finalized the group, and the clone was left behind.
 func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

@@ -8,11 +8,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// limit is a vCenter's bound on what takes time: it carries out so many at once, in the order in which they came, and queues the others.
+// limit is a vCenter that carries out a number of tasks at once, in the order in which they came, and queues the others.
 type limit struct {
 	mu   sync.Mutex
 	room int
-	// unseen makes what is queued say that it runs.
+	// unseen makes queued tasks look as if they ran.
 	unseen bool
 	queue  []chan struct{}
 }

@@ -158,8 +158,8 @@ func TestFinalizingIsSticky(t *testing.T) {
 	})
 }
 
-// Two replicas of the server: one has a lease, the other finalizes. What the first has seen must keep it from recreating
-// what the second removes, although its last call is fresh.
+// One replica of the server has a lease, and the other finalizes the group. Because of what the first has seen, it must not recreate what the other
+// removes, although its last hook call was a moment ago.
 func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -298,7 +298,7 @@ func TestAPreviewDoesNothing(t *testing.T) {
 	})
 }
 
-// Run with -race: a call and a round look at what a group awaits at the same time.
+// With -race: a hook call and a round read at the same time what a group waits for.
 func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

@@ -56,7 +56,7 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 	}
 }
 
-// So that an alert names the group; with its other phases as zeros there would be three times as many.
+// An alert needs the group's phase. Samples of 0 for its other phases would make three times as many samples.
 func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
 	r := prometheus.NewRegistry()
 	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true}, func(t *testing.T, l *Loop) {
@@ -91,7 +91,7 @@ func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
 	})
 }
 
-// When the last call came stays known without a lease, so that an alert can tell that Metacontroller is silent; a group that is gone needs none.
+// The metric is kept after a lease has ended, so that an alert can notice that Metacontroller makes no calls. Without groups, it isn't needed.
 func TestTheTimeOfTheLastCallIsAMetricUntilTheLastGroupIsGone(t *testing.T) {
 	r := prometheus.NewRegistry()
 	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r}, func(t *testing.T, l *Loop) {

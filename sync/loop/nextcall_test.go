@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// caller calls as Metacontroller does: when the last answer asks for it, one call at a time, a limited number per second.
+// caller makes hook calls as Metacontroller does: each when the last answer asks for it, one at a time, and at most a number per second.
 type caller struct {
 	calls []plan.Call
 	due   []time.Time
@@ -35,7 +35,7 @@ func newCaller(groups, perSecond int) *caller {
 	return c
 }
 
-// run calls for that long, and returns the longest time between two calls of a group, and the calls per second.
+// run makes calls for that long. It returns the longest time between two calls for a group, and the calls per second.
 func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond float64) {
 	began, before, last := time.Now(), c.made, make([]time.Time, len(c.calls))
 	for time.Since(began) < d {
@@ -119,7 +119,7 @@ func TestAGroupIsCalledMoreRarelyTheLongerItsStepTakes(t *testing.T) {
 	})
 }
 
-// With its default limits Metacontroller makes five calls a second: a call that it has to make at once must not wait long.
+// With its default limits, Metacontroller makes five calls a second. A call that it must make at once must not wait long for the others.
 func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
 	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 		c := newCaller(40, 5)
@@ -159,7 +159,8 @@ func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 	})
 }
 
-// Where many groups come up at once, the last ones must show that they are up as soon as few would: after a twentieth of the 25 s that these wait.
+// When many groups come up at once, the last ones must show that they are up as soon as in a small number of groups: after a twentieth of the 25 s
+// that these wait.
 func TestGroupsThatHaveJustSettledLeaveTheCallsToThoseInProgress(t *testing.T) {
 	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
 		c := newCaller(400, 118)
@@ -217,7 +218,7 @@ func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 	})
 }
 
-// Where many groups go, few writes tell how far each is, and few Events.
+// While many groups are deleted, the progress of each is written seldom, to its status and in Events.
 func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 	m := newModel(10 * time.Millisecond)
 	m.took[plan.Destroy] = 400 * time.Millisecond
@@ -297,7 +298,8 @@ func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 	})
 }
 
-// A refused call is followed by the next one when Metacontroller's back-off says so. That isn't late: the statuses of other groups must not lag for it.
+// After a refused call, Metacontroller's back-off decides when the next one comes. That call isn't late, so the statuses of other groups must not
+// be delayed for it.
 func TestARefusedGroupIsNeverLate(t *testing.T) {
 	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 		contested := make([]plan.Call, 30)
@@ -332,8 +334,8 @@ func TestARefusedGroupIsNeverLate(t *testing.T) {
 	})
 }
 
-// Calls at rest are seconds apart, so what a call tells and stores has the time at which it was noticed: otherwise healing, a rollout's
-// minReadySeconds and giving up would start late.
+// Calls for groups at rest are seconds apart. So what a call reports and stores has the time at which the server noticed it: otherwise healing,
+// minReadySeconds and giving up members would start late.
 func TestWhatHappensBetweenCallsHasItsTime(t *testing.T) {
 	m := newModel(time.Second)
 	web := newCluster(call("web", 4))

@@ -25,9 +25,9 @@ func (i *interrupted) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	return s
 }
 
-// Found by the model in test/world, seed 4136: a replica whose process was suspended for a moment while it planned, and
-// had been called with another generation since, took a member down by the older one.
-func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
+// Found by the model in test/world, seed 4136: a replica's process was suspended for a moment while it planned, and then got a call with a newer
+// generation. It took a member down because of the older one.
+func TestAPlanStartsNothingIfACallComesWhileItIsMade(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)

@@ -31,7 +31,7 @@ func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 		if n < 10 || n > 25 {
 			t.Errorf("powered on %d times in an hour", n)
 		}
-		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "look at its console") {
+		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "check its console") {
 			t.Error(r.Status.LastMessage)
 		}
 		none, g := int32(0), *c.Group
@@ -119,7 +119,7 @@ func TestAPreviewOfAManifestIsOfTheNextGeneration(t *testing.T) {
 	})
 }
 
-// A failure stays reported during retries, so that the message does not come and go; but no longer than it can block.
+// A failure is reported during its retries, too, so that the message doesn't come and go, but only until a retry takes longer than the failure did.
 func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	m := newModel(time.Minute)
 	m.took[plan.Clone] = 2 * time.Second

@@ -2,5 +2,5 @@
 
 package loop
 
-// raced reports whether the race detector slows the tests down: tests over hours of virtual time then run a share.
+// raced reports whether the race detector slows down the tests. Tests over hours of virtual time are shorter then.
 const raced = true

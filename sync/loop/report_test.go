@@ -114,7 +114,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 	})
 }
 
-// Metacontroller may be down for a night: what was wrong before is still to be seen, and when that was.
+// Metacontroller may be down for a night. GET /groups still shows what was wrong before, and since when.
 func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
 	m := newModel(time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
@@ -150,7 +150,7 @@ func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
 				t.Errorf("%+v", g)
 			}
 		}
-		// Calls come again, and not for web: it may be another replica's by now.
+		// Calls come again, but not for web: another replica may get its calls now.
 		l.Sync(call("none", 0))
 		for _, g := range l.Groups() {
 			if g.LastKnown {
@@ -160,7 +160,7 @@ func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
 	})
 }
 
-// A group for which no call comes, while others are called, is listed for an hour.
+// While calls come for other groups, a group without calls is listed for an hour.
 func TestAGroupThatIsNotCalledIsRememberedForAnHour(t *testing.T) {
 	bubble(t, newModel(0), Config{Slots: 8}, func(t *testing.T, l *Loop) {
 		began := time.Now()
@@ -408,7 +408,7 @@ func TestNeitherTheLogNorAnyReportHasUserData(t *testing.T) {
 	})
 }
 
-// A group that is about to go loses its user data, and the next call brings it again: this is no change.
+// A group that is being deleted loses its user data, and the next call brings the user data again. That is no change of the user data.
 func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 	m := newModel(0)
 	m.setFault(func(_ plan.Ref, a plan.Action) error {

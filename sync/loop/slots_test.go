@@ -12,13 +12,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// day is a configuration under which one call is enough for a test.
+// day is a configuration with leases so long that a test needs one hook call.
 var day = Config{Slots: 64, Lease: 24 * time.Hour, Resync: time.Hour}
 
-// numberFor is how many clones of the one template can run at once.
+// numberFor returns how many clones of the template can run at once.
 func numberFor(l *Loop) plan.Limit { return l.Slots().Limits[3] }
 
-// bothQueues runs a test with a vCenter that shows what it queues, and with one where that says that it runs.
+// bothQueues runs a test with a vCenter that shows queued tasks as queued, and with one that shows them as running.
 func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
 	t.Run("tasks are queued", func(t *testing.T) { test(t, false) })
 	t.Run("queued tasks say that they run", func(t *testing.T) { test(t, true) })
@@ -51,7 +51,7 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 	})
 }
 
-// The group has a running clone itself, so it can't take the slot beyond the number.
+// The group has a running clone, so it can't take the extra slot, which only an idle group can take.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 	for name, c := range map[string]struct{ begin, clones int }{"the clones' limit is reached": {8, 8}, "clones take all that --slots permits them": {16, 15}} {
 		t.Run(name, func(t *testing.T) {

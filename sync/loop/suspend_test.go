@@ -66,7 +66,7 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 }
 
 // Found by the model in test/world, seed 6574895: this replica was suspended after it had confirmed that nothing of a deleted group was left.
-// Another one, which did not know of the deletion, had just created the folder, and cloned into it once the group was gone.
+// Another replica, which didn't know of the deletion, had just created the folder, and cloned into it after the group was gone.
 func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -98,8 +98,8 @@ func TestEitherClockShowsAPauseAndAClockSetBackShowsNone(t *testing.T) {
 	}
 }
 
-// The small worlds of sync/planner's search found it: a clone that is only looking things up when the deletion comes would begin
-// under the lease of the deletion, and end after another replica has said that the group is finalized.
+// Found by the search in sync/planner: when the deletion comes, a Clone step is still looking up objects. It would begin to clone under the lease
+// of the deletion's call, and end after another replica has finalized the group.
 func TestAStepBegunBeforeTheDeletionStops(t *testing.T) {
 	m := newModel(time.Minute)
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// limitOfThose is the limit of such steps.
+// limitOfThose returns the limit whose Of is the given text.
 func limitOfThose(l *Loop, of string) plan.Limit {
 	for _, n := range l.Slots().Limits {
 		if n.Of == of {
@@ -19,7 +19,7 @@ func limitOfThose(l *Loop, of string) plan.Limit {
 	return plan.Limit{}
 }
 
-// The template is on one host, which takes more than all three targets do.
+// The template is on one host, which can copy more clones at once than all three targets can take.
 func TestATargetThatIsNarrowerThanTheSourceBindsOnlyItsClones(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		m := newModel(40 * time.Second)

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A step given up before it did anything leaves nothing uncertain; but it proves nothing about an earlier try.
+// A step that was given up before it did anything leaves no doubt about its member. But an earlier try of the step may have been carried out.
 func TestAnAbandonedStepIsNotReported(t *testing.T) {
 	none := func(time.Duration) time.Duration { return 0 }
 	off, mark := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}, plan.Action{Op: plan.Mark, VM: "web-0", MoRef: "vm-7"}

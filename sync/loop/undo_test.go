@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// A caller with the token sent a generation that was never applied, and the members' stamps have it.
+// A caller with the token sent a generation that Kubernetes never had, and the server wrote it to the members' stamps.
 func TestTheLoopForgetsAnUndoneGeneration(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

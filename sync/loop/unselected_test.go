@@ -49,7 +49,8 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 	})
 }
 
-// What these calls say must not outweigh a lease that another CompositeController's calls renew at the same server.
+// Another CompositeController selects the group, and its calls to the same server renew the lease. So the finalize calls of the first one must not
+// end the group.
 func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -128,7 +129,7 @@ func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 	})
 }
 
-// A fresh read begun before the deletion shows nothing of what came in between.
+// A fresh read that began before the deletion doesn't show VMs that appeared since.
 func TestAReadBeforeTheDeletionDoesNotCountForIt(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.ConfirmGone] = 10 * time.Second

@@ -72,7 +72,7 @@ func TestAHeldUpdateIsNeverSaidToBeAsItsSpecSays(t *testing.T) {
 func TestAnUpdateShowsHowFarItIs(t *testing.T) {
 	t.Parallel()
 	g := quiet()
-	g.Phase, g.Message, g.UpdatedReplicas, g.FormerTemplates = v1alpha1.PhasePending, "updating: 3 of 8 done", 3, []string{"ubuntu-20.04", "ubuntu-22.04"}
+	g.Phase, g.Message, g.UpdatedReplicas, g.FormerTemplates = v1alpha1.PhasePending, "updating: 3 of 8 members updated", 3, []string{"ubuntu-20.04", "ubuntu-22.04"}
 	g.Update = &v1alpha1.UpdateProgress{Target: "7d9f4c, 2 CPUs, 4 GiB", Available: 2, LastProgressTime: metav1.NewTime(began)}
 	group, _ := shown(t, g)
 	says(t, group, "3 of 8 members are as the spec says, 2 of them available since 2026-11-22 09:00:00 UTC", "From ubuntu-20.04 , ubuntu-22.04 to ubuntu-24.04")
@@ -196,10 +196,10 @@ func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	t.Parallel()
 	g := quiet()
 	fault := plan.Fault{Reason: plan.ReasonMemberVanished, NeedsOperator: true, Message: "web-7 is not in vCenter any more, and it may still run"}
-	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating: 6 of 8 done", fault.WithHelp().Message
+	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating: 6 of 8 members updated", fault.WithHelp().Message
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: fault.Reason, Message: fault.WithHelp().Message}}
 	group, overview := shown(t, g)
-	says(t, group, fault.Message+"; updating: 6 of 8 done", "What to do: Bring it back : add the host to vCenter again", "None: the group waits because of the above MemberVanished.")
+	says(t, group, fault.Message+"; updating: 6 of 8 members updated", "What to do: Bring it back : add the host to vCenter again", "None: the group waits because of the above MemberVanished.")
 	if strings.Contains(group+overview, ".md") {
 		t.Error("a path: ", group, overview)
 	}

@@ -125,11 +125,11 @@ func TestAnOrdinaryRollIsNotShownAsBlocked(t *testing.T) {
 	g := report("shop", "web", v1alpha1.PhasePending, "x")
 	g.Faults = []plan.FaultReport{
 		{Condition: v1alpha1.ConditionMembersDiffer, Reason: "DiffersFromSpec", Message: "web-0 was cloned from another template"},
-		{Condition: v1alpha1.ConditionTemplateChanged, Reason: "TemplateChanged", Message: "the template t is not what these were cloned from: web-0; they are replaced"}}
+		{Condition: v1alpha1.ConditionTemplateChanged, Reason: "TemplateChanged", Message: "members that were cloned from another version of the template t: web-0; they are replaced"}}
 	p := New(Config{Source: &source{groups: []plan.Report{g}}})
 	_, body, _ := get(p, "/ui/groups/shop/web", "")
 	if text := textOf(t, body); strings.Contains(text, "What blocks") ||
-		!strings.Contains(text, "Members DiffersFromSpec web-0 was cloned from another template TemplateChanged the template t is not what these were cloned from") {
+		!strings.Contains(text, "Members DiffersFromSpec web-0 was cloned from another template TemplateChanged members that were cloned from another version of the template t") {
 		t.Errorf("the group: %s", text)
 	}
 	if _, body, _ = get(p, "/", ""); strings.Contains(body, "DiffersFromSpec") || strings.Contains(body, "TemplateChanged") {

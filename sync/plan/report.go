@@ -294,7 +294,7 @@ func (g *Listed) Report(known bool) Report {
 		Members: make([]v1alpha1.Member, len(g.VMs)),
 		Message: "Metacontroller hasn't called this replica for the group recently: the members are as vCenter shows them"}
 	if !known {
-		r.Message += ", or last did: its inventory is not known now"
+		r.Message += ", or last showed them: its inventory is unknown now"
 	}
 	for i := range g.VMs {
 		vm := &g.VMs[i]

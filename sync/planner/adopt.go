@@ -30,7 +30,7 @@ func (d *decision) adopt(count int) (used int) {
 			}
 		case d.facts.beingAdopted(c.MoRef):
 		case used == count:
-			d.adoption = append(d.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
+			d.adoption = append(d.adoption, c.Entry+": no member is missing: raise replicas to adopt the VM, or remove the entry")
 		default:
 			used++
 			d.adoptAs(&c)

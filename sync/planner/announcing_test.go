@@ -42,9 +42,9 @@ func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
 	}
 }
 
-// From its mark on, a member's endpoints are terminating. After an edit of the spec, a mark that is being written, or that was, may be
-// withdrawn: no member is marked beside it that the group needs. (Found by TestChaos, seed 910043: the edit came while the mark of a power
-// cycle was being written, and the update marked an extra member.)
+// A mark makes a member's endpoints terminating. After an edit of the spec, the server may withdraw a mark that it has written or is writing.
+// Until then it marks no other member that the group needs. (Found by TestChaos, seed 910043: the edit came while the mark of a power cycle was
+// being written, and the update marked an extra member.)
 func TestNoMoreMembersHaveMarksThanCanGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := rapid.Int32Range(1, 5).Draw(t, "replicas")

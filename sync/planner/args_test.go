@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// An argument of another type would be taken for none (plan.ArgsOf).
+// plan.ArgsOf treats an argument of another type as if the action had none.
 func TestEveryStepHasTheArgumentsOfItsKind(t *testing.T) {
 	types := map[plan.Op]plan.Args{plan.Clone: plan.CloneArgs{}, plan.Adopt: plan.AdoptArgs{}, plan.Reconfigure: plan.ResizeArgs{},
 		plan.Move: plan.MoveArgs{}, plan.CreateQuarantine: plan.MoveArgs{}, plan.Rename: plan.RenameArgs{}, plan.Mark: plan.MarkArgs{},

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// BenchmarkPlanOfAThousandMembers makes the plan of the largest group: settled, and at the beginning of a roll. Its ns/op,
-// compared with a hundred times those of a group of ten, show whether it grows faster than the group.
+// BenchmarkPlanOfAThousandMembers makes plans for the largest group: a settled one, and one at the beginning of a roll. If its ns/op are more
+// than a hundred times those of a group of ten, the time of a plan grows faster than the group.
 func BenchmarkPlanOfAThousandMembers(b *testing.B) {
 	up := func(n int32) plan.Observed {
 		o := observed(n)

@@ -29,37 +29,66 @@ func withHelp(faults []blockingFault) []blockingFault {
 	return faults
 }
 
-// faultTexts lists the blocking faults, each once, with the members that it blocks. Faults that need an operator come first.
-func faultTexts(faults []blockingFault, display func(who string) string) (texts []string) {
+// blocks is what one fault blocks: members and other VMs, by name, and the DRS rules.
+type blocks struct {
+	names  []string
+	others bool // not all of names are those of members: one is a VM in quarantine, or one to be adopted
+	rules  bool
+}
+
+// text names what is blocked; empty for the group.
+func (b *blocks) text() (text string) {
+	switch n := len(b.names); {
+	case n == 1:
+		text = b.names[0]
+	case n > 1 && b.others:
+		text = fmt.Sprintf("%d VMs (%s)", n, plan.AtMost(b.names, 3))
+	case n > 1:
+		text = fmt.Sprintf("%d members (%s)", n, plan.AtMost(b.names, 3))
+	}
+	switch {
+	case !b.rules:
+		return text
+	case text == "":
+		return "the group's DRS rules"
+	}
+	return text + " and the group's DRS rules"
+}
+
+// faultTexts lists the blocking faults, each once, with what it blocks. Faults that need an operator come first.
+func (r *report) faultTexts(faults []blockingFault) (texts []string) {
 	var order []string
-	whom := map[string][]string{}
+	whom := map[string]*blocks{}
 	for _, f := range faultsInOrder(faults) {
 		text := strings.TrimSuffix(f.Message, ".")
 		if _, known := whom[text]; !known {
-			order, whom[text] = append(order, text), nil
+			order, whom[text] = append(order, text), &blocks{}
 		}
 		switch f.Who {
 		case plan.FolderKey, plan.ConfirmKey:
 		case plan.RulesKey:
-			whom[text] = append(whom[text], "the group's DRS rules")
+			whom[text].rules = true
 		default:
-			whom[text] = append(whom[text], display(f.Who))
+			whom[text].names = append(whom[text].names, r.nameOf(f.Who))
+			whom[text].others = whom[text].others || !r.facts.isMemberName(f.Who)
 		}
 	}
 	for i, text := range order {
 		if i == 3 && len(order) > 4 {
 			return append(texts, fmt.Sprintf("and %d more reasons", len(order)-i))
 		}
-		switch names := whom[text]; len(names) {
-		case 0:
-		case 1:
-			text = names[0] + ": " + afterColon(text)
-		default:
-			text = fmt.Sprintf("%d members (%s): %s", len(names), plan.AtMost(names, 3), afterColon(text))
+		if what := whom[text].text(); what != "" {
+			text = what + ": " + afterColon(text)
 		}
 		texts = append(texts, text)
 	}
 	return texts
+}
+
+// isMemberName reports whether a name is that of a member, "<group>-<ordinal>".
+func (f *facts) isMemberName(name string) bool {
+	ordinal, is := strings.CutPrefix(name, f.Group.Name+"-")
+	return is && strings.Trim(ordinal, "0123456789") == ""
 }
 
 // afterColon returns a sentence with a lower-case article, as it is written after a member's name and a colon.
@@ -95,17 +124,17 @@ func comparePersons(a, b blockingFault) int {
 
 // customizationFault says what to do about a customization that failed.
 func customizationFault(c plan.Customization) string {
-	return "the customization of its guest failed, so it may have another name and other addresses: " +
-		cmp.Or(c.Error, "vCenter does not say why") + ". Correct the customization specification and replace the member (spec.replace), or correct the guest and power it off and on"
+	return "the guest customization failed, so the guest may have another name and other addresses: " +
+		cmp.Or(c.Error, "vCenter does not say why") + ". Correct the customization specification and replace the member (spec.replace); or correct the guest, and power the VM off and on"
 }
 
 // untakenFault says what to look at where a guest reports other addresses than those that it was given.
 func untakenFault(reported, untaken []string) string {
-	return fmt.Sprintf("its guest reports %s, and not %s, which it was given (spec.networks): see whether the template applies guestinfo (cloud-init with its datasource VMware, and no network configuration of its own) or, with customizationSpec, what the guest customization did",
+	return fmt.Sprintf("the guest reports %s, but not %s, which spec.networks gives to the member: check that the template applies guestinfo (cloud-init with the datasource VMware, without a network configuration in the template) or, with customizationSpec, what the guest customization did",
 		plan.AtMost(reported, 3), plan.AtMost(untaken, 3))
 }
 
 // questionFault says that a VM waits for the answer to a question.
 func questionFault(question string) string {
-	return "the VM waits for an answer in vCenter (Actions, Guest OS, Answer Question), and nothing is done to it until then: " + question
+	return "the VM has a question, and the server does nothing to the VM until an operator answers in vCenter (Actions, Guest OS, Answer Question): " + question
 }

@@ -91,7 +91,7 @@ func TestWindowsThatOverlapOrFollowEachOtherAreOne(t *testing.T) {
 	}
 }
 
-// Whatever the zone and the time, nothing changes before until, everything does then, and each day has one opening.
+// In any time zone and at any time, the window opens or closes exactly at until and not before, and each day has one opening.
 func TestAWindowChangesExactlyWhenItSays(t *testing.T) {
 	t.Parallel()
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo", "Africa/Casablanca"}

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Each condition in the table at remove is necessary, also where remove's callers check it before.
+// remove checks each condition of its table itself, also those that its callers have already checked.
 func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fresh := func() (*decision, *member) {

@@ -23,7 +23,7 @@ func served(n int32, s v1alpha1.Service) plan.Observed {
 		m.IPs = []string{fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), fmt.Sprintf("fd00::%x", i+1)}
 		o.State.VMs = append(o.State.VMs, m)
 	}
-	o.Children = map[plan.ChildKey]plan.ObservedChild{serviceKey: {}} // slices come when it is there
+	o.Children = map[plan.ChildKey]plan.ObservedChild{serviceKey: {}} // the server creates EndpointSlices only once the Service exists
 	return o
 }
 
@@ -31,7 +31,8 @@ func portOf(n int32) *int32 { return &n }
 
 var web = []v1alpha1.ServicePort{{Name: "http", Port: 80, TargetPort: portOf(8080), AppProtocol: "http"}, {Name: "dns", Port: 53, Protocol: "UDP"}}
 
-// The children as sent to Kubernetes, for people to read. Each file is a List, which kubectl apply accepts.
+// The golden files contain the children as the server sends them to Kubernetes, so that reviewers can read them. Each file is a List, which
+// kubectl apply accepts.
 func TestChildrenMatchTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]plan.Observed{

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// object is a child as a Kubernetes object; for one that stays, the last applied one.
+// object returns a child as a Kubernetes object; for a child that is unchanged, the last applied object.
 func object(t interface{ Fatal(...any) }, c *plan.Child) map[string]any {
 	o := map[string]any{}
 	text := c.LastApplied
@@ -109,7 +109,8 @@ func anyServed(t *rapid.T) plan.Observed {
 	return o
 }
 
-// unstorable says where an object has a value that the API server stores differently, or Metacontroller merges wrongly.
+// unstorable names the field of an object whose value the API server would store differently, or Metacontroller would merge wrongly; empty if
+// there is none.
 func unstorable(path string, value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -164,7 +165,7 @@ func TestEqualFactsGiveEqualChildrenInTheSameOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyServed(t)
 		a := planner.Make(o)
-		for range 2 { // the second answer records which endpoints are seen to be terminating
+		for range 2 { // the second answer records which endpoints the EndpointSlices show as terminating
 			apply(t, &o, &a)
 			store(t, &o, &a)
 			a = planner.Make(o)

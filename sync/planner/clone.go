@@ -139,10 +139,10 @@ func (f *facts) cloneOf(name string, ordinal int32, details *plan.Details, stand
 func (f *facts) addressesFault() plan.Fault {
 	standby := ""
 	if f.Group.Spec.Standby > 0 {
-		standby = "; standby members need theirs, too"
+		standby = "; standby members need addresses, too"
 	}
 	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
-		"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas%s), or set update.maxSurge to 0",
+		"spec.networks has static addresses for %d members (ordinals from 0 on), and no free one for this member: add addresses to the ranges (updates need maxSurge more than replicas%s), or set update.maxSurge to 0",
 		plan.AddressCount(&f.Group.Spec), standby)}
 }
 

@@ -54,7 +54,7 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	}
 	switch outage := r.facts.outage(); {
 	case r.facts.contested():
-		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "several installs of VmGroup have this group, and each can have another vCenter")
 	case outage == nil:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
 	case r.facts.abandoned():
@@ -86,7 +86,7 @@ func (r *report) stalledText() string {
 	if r.facts.blockedBy != nil {
 		return r.blockedText()
 	}
-	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(r.steps.faults), func(f named) bool { return !f.NeedsOperator }), r.nameOf), "; ")
+	return strings.Join(r.faultTexts(slices.DeleteFunc(withHelp(r.steps.faults), func(f named) bool { return !f.NeedsOperator })), "; ")
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
@@ -160,10 +160,10 @@ func (r *report) exceptions(c *conditionList) {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
 	if found := r.sets.questions(); len(found) > 0 {
-		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(faultTexts(found, r.nameOf), "; "))
+		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(r.faultTexts(found), "; "))
 	}
 	if found := r.sets.failedCustomizations(true); len(found) > 0 {
-		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(faultTexts(found, r.nameOf), "; "))
+		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(r.faultTexts(found), "; "))
 	}
 	if names := r.sets.missingNames(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))

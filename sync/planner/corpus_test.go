@@ -26,7 +26,7 @@ var corpus = flag.String("corpus", "", "write the answers of all stories, and of
 // corpusSize is the number of observations drawn: the same ones each time.
 const corpusSize = 1500
 
-// services are more kinds of Services than the properties draw.
+// services are Services of kinds that the generators of the properties don't draw.
 var services = []v1alpha1.Service{
 	{},
 	{Ports: []v1alpha1.ServicePort{{Port: 80}}},
@@ -57,8 +57,8 @@ func full() plan.Observed {
 	return o
 }
 
-// The end-to-end tests (test/e2e) ask a real API server whether it stores all that hooks answer. Stories and properties
-// produce more answers than a few groups can; this writes them to a file as the hooks send them.
+// The end-to-end tests (test/e2e) check that a real API server stores every answer of the hooks. The stories and the properties produce more
+// different answers than the groups of those tests, so this test writes their answers to a file, in the form that the hooks send.
 func TestTheCorpusIsWritten(t *testing.T) {
 	if *corpus == "" {
 		t.Skip("only for the end-to-end tests: -corpus <file>")
@@ -89,7 +89,7 @@ func TestTheCorpusIsWritten(t *testing.T) {
 		s.heard = answer
 		stories[name](s)
 	}
-	// published answers a group without its Service, and with it: EndpointSlices come only when it is seen.
+	// published returns the answers for a group before and after the server sees its Service: only then does it create EndpointSlices.
 	published := func(o plan.Observed) {
 		r := planner.Make(o)
 		answer(&r)

@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// toBeCycled is a group whose members have more CPUs than the spec says: none can be changed while it runs. One at a time
-// can be down.
+// toBeCycled is a group whose members have more CPUs than the spec says, so each must be powered off for its new size. One member can be down
+// at a time.
 func toBeCycled(n int32) plan.Observed {
 	o := observed(n)
 	o.Group.Spec.Update.MaxUnavailable, o.Group.Spec.Update.MaxSurge = of(1), of(0)
@@ -32,8 +32,8 @@ func marked(o *plan.Observed, i int, why plan.Why) {
 	m.Marked, m.Why, m.MarkedAt = true, why, now.Add(-time.Minute)
 }
 
-// A power cycle is announced like a removal. (Found by TestChaos, seed 26: replicas of the server that knew different specs
-// each took one down, unannounced, for its size.)
+// The server marks a member before it power-cycles the member, as before a removal. (Found by TestChaos, seed 26: two replicas of the server
+// that knew different specs each took a member without a mark down for its size.)
 func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T) {
 	o := toBeCycled(3)
 	for _, op := range []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Reconfigure, plan.PowerOn} {
@@ -98,13 +98,13 @@ func TestUnreadyMembersGoBeforeAServingOneMarkedForItsSize(t *testing.T) {
 	o.State.VMs[0].Tools = false
 	marked(&o, 2, plan.WhyPowerCycle)
 	for _, a := range planner.Make(o).Actions {
-		if a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyScaleIn && a.VM != "web-0" {
+		if marks(a, plan.WhyScaleIn) && a.VM != "web-0" {
 			t.Errorf("%s goes, and web-0 is not ready", a.VM)
 		}
 	}
 }
 
-// A Mark that fails on another member does not take its place.
+// While the Mark of another member fails, the marked member keeps its mark.
 func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)
@@ -116,7 +116,8 @@ func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	}
 }
 
-// The guest halts in any case: a member that is marked and halting stays marked, and is not powered off while too few serve.
+// A guest that was asked to halt can't be stopped from halting. So its member keeps its mark, and is not powered off while too few members
+// serve.
 func TestAMemberHaltingForItsSizeStaysMarkedAndOnWhileTooFewServe(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 2, plan.WhyPowerCycle)

@@ -162,7 +162,7 @@ func (d *decision) needsOf(m *member) (all []need) {
 // newer spec, and otherwise the two would set and withdraw the mark in turns.
 func (d *decision) whyUnmark(m *member) string {
 	later := m.MarkedAt.After(d.facts.Called) && !m.MarkedAt.After(d.facts.Now.Add(plan.ClockSkew))
-	return textIf(m.isKept() && !later, "it stays after all, so its mark is withdrawn")
+	return textIf(m.isKept() && !later, "it is no longer to be taken down, so its mark is withdrawn")
 }
 
 // whyPromote: a standby member that runs becomes a member, because once it is off again, nothing shows that it ran. (One with a mark is
@@ -192,11 +192,11 @@ func (d *decision) whyResize(m *member) string {
 }
 
 func (d *decision) whyData(m *member) string {
-	return textIf(d.startable(m) && d.facts.lacksData(m), "its persistent disks, before its "+nextPowerOn(m))
+	return textIf(d.startable(m) && d.facts.lacksData(m), "it needs its persistent disks before its "+nextPowerOn(m))
 }
 
 func (d *decision) whyPrepare(m *member) string {
-	return textIf(d.startable(m) && !d.facts.lacksData(m) && m.unprepared(), "prepared before its "+nextPowerOn(m))
+	return textIf(d.startable(m) && !d.facts.lacksData(m) && m.unprepared(), "it must be prepared before its "+nextPowerOn(m))
 }
 
 func (d *decision) whyPowerOn(m *member) string {

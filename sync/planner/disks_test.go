@@ -63,8 +63,8 @@ func TestAMemberDiffersByTheDisksInItsStamp(t *testing.T) {
 	}
 }
 
-// A member whose disks were deleted as it was scaled in, and that stays after all, gets new ones first. So does one that an operator
-// powered on before it had any. (Found by test/world, seeds 2651 and 1213.)
+// The server deleted a member's disks for a scale-in, and then the spec was edited so that the member is kept: it gets new disks before it is
+// powered on. So does a member that an operator powered on before it had disks. (Found by test/world, seeds 2651 and 1213.)
 func TestAMemberThatLostItsPersistentDisksGetsThemBeforeItIsPoweredOn(t *testing.T) {
 	t.Parallel()
 	o := observed(1)
@@ -95,8 +95,8 @@ func TestAMemberThatLostItsPersistentDisksGetsThemBeforeItIsPoweredOn(t *testing
 	}
 }
 
-// A disk that the stored status has as detached, or in a VM that is registered again by now, would be taken for detached, and then for
-// missing, once it is deleted. (Found by test/world, seed 17187.)
+// The stored status may list a deleted disk as detached, or in a VM that was registered again. The server must not take such a disk for
+// detached, and later for missing. (Found by test/world, seed 17187.)
 func TestADiskIsDeletedOnceTheStatusHasItWithTheVMThatGoes(t *testing.T) {
 	t.Parallel()
 	o := observed(1)
@@ -117,8 +117,8 @@ func TestADiskIsDeletedOnceTheStatusHasItWithTheVMThatGoes(t *testing.T) {
 	}
 }
 
-// An operator detaches a disk from a VM in quarantine, as DiskInUse asks, and the member gets it; the other's stamp still has it. The deletion
-// of the group deletes the disk with the member. (Found by test/world, seed 63059949: it never ended.)
+// An operator detaches a disk from a VM in quarantine, as DiskInUse asks, and the member gets the disk; the stamp of the VM in quarantine still
+// lists it. The deletion of the group deletes the disk with the member. (Found by test/world, seed 63059949: the deletion never ended.)
 func TestADiskThatTheMemberHasIsNotDeletedForAVMInQuarantine(t *testing.T) {
 	t.Parallel()
 	o := observed(1)
@@ -139,7 +139,8 @@ func TestADiskThatTheMemberHasIsNotDeletedForAVMInQuarantine(t *testing.T) {
 	}
 }
 
-// A disk that was detached as its VM was to go is attached again if the VM stays; one that was to be deleted, if it is still there.
+// A disk that was detached because its VM was to be removed is attached again if the VM is kept. So is a disk that was to be deleted, if it
+// still exists.
 func TestAMemberThatStaysLacksTheDisksThatWereDetached(t *testing.T) {
 	t.Parallel()
 	g := v1alpha1.VmGroup{Spec: spec{Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}, {Name: "log", SizeGiB: 1, Persistent: true}}}}
@@ -160,7 +161,8 @@ func TestAMemberThatStaysLacksTheDisksThatWereDetached(t *testing.T) {
 	}
 }
 
-// The next VM would wait for a disk that the status lists and another replica is deleting. (Found by test/world, seed 56323.)
+// Otherwise the ordinal's next VM would wait for a disk that the status lists and that another replica is deleting. (Found by test/world, seed
+// 56323.)
 func TestAMemberGoesOnceTheStatusLeavesOutItsDisksThatAreDeleted(t *testing.T) {
 	t.Parallel()
 	o := observed(1)
@@ -192,8 +194,8 @@ func TestAVMGoesWithTheWordThatItsDisksAreKept(t *testing.T) {
 	}
 }
 
-// The annotation was searched for each disk: 700 disks and an annotation of 256 KiB took 3 s of each call, and tenants can write it. Both
-// together cost little more than each alone, while a search of one for each of the other costs a thousand times that.
+// The server once searched the annotation for each disk: with 700 disks and an annotation of 256 KiB, which a tenant can write, each call took
+// 3 s. Now disks and annotation together take little more time than each alone; a search for each disk would take a thousand times that.
 func TestTheAnnotationAndTheStatusOfDisksAreReadOnce(t *testing.T) {
 	t.Parallel()
 	group := func(disks, ids int) (*v1alpha1.VmGroup, []plan.VM) {

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// leaving is a group of two that is scaled to 1: web-1 is marked, and its endpoints are shown as ready still.
+// leaving is a group of two that is scaled to 1: web-1 is marked, and the EndpointSlices still show its endpoints as ready.
 func leaving(t *testing.T, drain int32) plan.Observed {
 	o := served(2, v1alpha1.Service{Ports: web, DrainSeconds: drain})
 	o.Group.Spec.ScaleIn = v1alpha1.ScaleIn{}

@@ -119,12 +119,16 @@ func (r *report) duplicatesText() string {
 	for _, vms := range [][]member{r.sets.members, r.sets.standby, r.sets.quarantined} {
 		for i := range vms {
 			if m := &vms[i]; m.duplicate || m.Why == plan.WhyDuplicate && !m.Quarantined.IsZero() {
-				names = append(names, fmt.Sprintf("%s (%s) of %s", plan.Printable(m.VM.Name), m.MoRef, m.name))
+				names = append(names, fmt.Sprintf("%s (%s; stamp of %s)", plan.Printable(m.VM.Name), m.MoRef, m.name))
 			}
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "not members, since others are or they were given up: " + plan.AtMost(names, 5) + "; each is powered off and kept: delete it in vCenter when it isn't needed any more"
+	text := "not members, because another VM is the member or they were given up: " + plan.AtMost(names, 5)
+	if r.facts.Finalizing {
+		return text
+	}
+	return text + "; each that has ever run is powered off and kept: delete it in vCenter when you no longer need it"
 }

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// another adds a VM of an ordinal that has one.
+// another adds a second VM with an ordinal.
 func another(o *plan.Observed, ordinal int32, change func(*plan.VM)) {
 	x := vm(o, ordinal)
 	x.MoRef, x.InstanceUUID, x.Name = "vm-back", "id-back", "web-1 (1)"
@@ -71,7 +71,7 @@ func TestTheReplacementStaysAndTheVMThatComesBackBesideItIsKept(t *testing.T) {
 			}
 			o.Group.Status = planner.Make(o).Status
 			s := o.Group.Status
-			if len(s.Quarantined) != 1 || s.Quarantined[0].MoRef != "vm-back" || s.Quarantined[0].Reason != "Duplicate" || !strings.Contains(s.LastMessage, "web-1 (1) (vm-back) of web-1; each is powered off and kept: delete it in vCenter") ||
+			if len(s.Quarantined) != 1 || s.Quarantined[0].MoRef != "vm-back" || s.Quarantined[0].Reason != "Duplicate" || !strings.Contains(s.LastMessage, "web-1 (1) (vm-back; stamp of web-1); each that has ever run is powered off and kept: delete it in vCenter") ||
 				!meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDuplicateMember) {
 				t.Errorf("the status doesn't report vm-back as a duplicate in quarantine: %+v", s)
 			}
@@ -84,7 +84,7 @@ func TestTheReplacementStaysAndTheVMThatComesBackBesideItIsKept(t *testing.T) {
 	}
 }
 
-// It goes with its group, as members do.
+// When its group is deleted, a duplicate in quarantine is destroyed or released, as members are.
 func TestAKeptDuplicateIsDestroyedOrRetainedWithItsGroup(t *testing.T) {
 	for policy, want := range map[v1alpha1.DeletionPolicy]plan.Op{v1alpha1.DeletionDelete: plan.Destroy, v1alpha1.DeletionRetain: plan.Release} {
 		o := atWork(1)
@@ -144,8 +144,8 @@ func TestWhichOfTwoVMsIsTheMember(t *testing.T) {
 	}
 }
 
-// Of two VMs of one ordinal, none is destroyed that has the ordinal's persistent disks: the server would detach them, while another
-// replica, which sees only that one, powers it on (test/world, seed 1100016589).
+// The server doesn't destroy a duplicate that has the ordinal's persistent disks: it would detach them while another replica, which sees only
+// that VM, powers it on (test/world, seed 1100016589).
 func TestADuplicateWithPersistentDisksIsNotRemoved(t *testing.T) {
 	disks := plan.DiskText([]plan.MemberDisk{{Name: "data", SizeGiB: 1, ID: "disk-1"}})
 	for name, c := range map[string]struct {
@@ -182,8 +182,8 @@ func TestADuplicateWithPersistentDisksIsNotRemoved(t *testing.T) {
 	}
 }
 
-// A duplicate whose guest runs serves people whom no endpoint leads there. It is not shut down for a member that is not ready while fewer
-// members serve than are promised. (Found by the model in test/world, seed 1200000280.)
+// A duplicate whose guest runs may serve clients that know its address, although it has no endpoint. While fewer members serve than are
+// promised, and the member of its ordinal isn't ready, the duplicate isn't shut down. (Found by the model in test/world, seed 1200000280.)
 func TestADuplicateThatServesWaitsForTheMemberOfItsOrdinal(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(o *plan.Observed, member *plan.VM)
@@ -220,8 +220,8 @@ func TestADuplicateThatServesWaitsForTheMemberOfItsOrdinal(t *testing.T) {
 	}
 }
 
-// A member that boots isn't powered off for its new size while the duplicate of its ordinal serves: the duplicate would go at once, and
-// nothing would serve. (Found by the model in test/world, seed 41024983.)
+// A member that boots isn't powered off for its new size while the duplicate of its ordinal serves: the server would remove the duplicate at
+// once, and then neither would serve. (Found by the model in test/world, seed 41024983.)
 func TestAMemberIsNotPowerCycledWhileAnotherVMHasItsOrdinal(t *testing.T) {
 	for contested, want := range map[bool]bool{true: false, false: true} {
 		o := atWork(2)
@@ -234,7 +234,7 @@ func TestAMemberIsNotPowerCycledWhileAnotherVMHasItsOrdinal(t *testing.T) {
 		}
 		r := planner.Make(o)
 		if cycles := slices.ContainsFunc(r.Actions, func(a plan.Action) bool {
-			return a.MoRef == o.State.VMs[1].MoRef && a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle
+			return a.MoRef == o.State.VMs[1].MoRef && marks(a, plan.WhyPowerCycle)
 		}); cycles != want {
 			t.Errorf("contested: %v, it is power-cycled: %v; %+v", contested, cycles, r.Actions)
 		}

@@ -34,7 +34,7 @@ func TestOnlyAMemberThatNeverRanIsReplacedWhenItsHostHasNoRoom(t *testing.T) {
 			c.change(&o)
 			goes := false
 			for _, a := range planner.Make(o).Actions {
-				goes = goes || a.Op == plan.Mark && a.VM == "web-1" && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing
+				goes = goes || a.VM == "web-1" && marks(a, plan.WhyHealing)
 				if a.Op == plan.Mark && a.VM == "web-0" {
 					t.Errorf("web-0, which is not unhealthy, is marked: %+v", a)
 				}

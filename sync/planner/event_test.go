@@ -58,7 +58,7 @@ func TestTheAPIServerAcceptsTheMessageOfAnEvent(t *testing.T) {
 	}
 }
 
-// Actions that remove or make a VM are Events; steps that only lead there are not.
+// An action that creates or removes a VM produces an Event; the steps before it don't.
 func TestWhichActionsAreEvents(t *testing.T) {
 	want := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
 	for _, op := range opsOf(t) {
@@ -125,7 +125,7 @@ func TestADeletedGroupTellsOnceWhichPersistentDisksStay(t *testing.T) {
 	data := v1alpha1.PersistentDisk{Name: "data", ID: "d", State: v1alpha1.DiskAttached, MoRef: "vm-0"}
 	logs, old := data, v1alpha1.PersistentDisk{Name: "logs", Ordinal: 1, ID: "o", State: v1alpha1.DiskDetached}
 	logs.Name, logs.ID = "logs", "l"
-	if got := kept(1, true, data, logs, old); len(got) != 1 || got[0] != "Persistent disks that stay in vCenter: data of web-0 (d), logs of web-1 (o); a group that is created again under this name takes them with the annotation vm.codeconnect.vmworld.com/take-disks-of: uid-web" {
+	if got := kept(1, true, data, logs, old); len(got) != 1 || got[0] != "Persistent disks kept in vCenter: data of web-0 (d), logs of web-1 (o); to give them to a new group with this name, annotate it with vm.codeconnect.vmworld.com/take-disks-of: uid-web" {
 		t.Errorf("with a member: %q", got)
 	}
 	if got := kept(0, true, old); len(got) != 1 {

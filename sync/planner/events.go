@@ -153,7 +153,7 @@ func (r *report) disksKept(kept []string) []plan.Event {
 	if len(kept) == 0 {
 		return nil
 	}
-	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is created again under this name takes them with the annotation %s: %s",
+	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks kept in vCenter: %s; to give them to a new group with this name, annotate it with %s: %s",
 		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, r.facts.Group.UID), Key: "kept", At: r.facts.Now}}
 }
 
@@ -173,7 +173,7 @@ func (r *report) missingAndReturned() (all []plan.Event) {
 		}
 		why := "spec.replace names it"
 		if !r.facts.names(&m.Member) {
-			why = fmt.Sprintf("it did not come back within %d s", int(r.facts.policy.ReplaceMissing.Seconds()))
+			why = fmt.Sprintf("vCenter did not show it again within %d s (spec.healing.replaceVanishedAfterSeconds)", int(r.facts.policy.ReplaceMissing.Seconds()))
 		}
 		all = append(all, plan.Event{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: m.Name + " (" + m.MoRef + ")",
 			Why: why, Key: "given-up/" + m.MoRef, At: r.facts.Now})
@@ -186,7 +186,7 @@ func (r *report) missingAndReturned() (all []plan.Event) {
 		for j := range r.facts.Group.Status.Members {
 			if was := &r.facts.Group.Status.Members[j]; was.InstanceUUID == m.InstanceUUID {
 				all = append(all, plan.Event{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
-					Why: "it was " + was.MoRef, Key: "back/" + m.MoRef, At: r.facts.Now})
+					Why: "its moRef was " + was.MoRef, Key: "back/" + m.MoRef, At: r.facts.Now})
 			}
 		}
 	}

@@ -122,7 +122,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	}
 	if was, what := f.madeIn(); was != "" && was != s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
-			"the %s were created in vCenter %s, and %s answers now: point the server back, or recreate the group", what, was, s.VCenter)}
+			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or recreate the group", what, was, s.VCenter)}
 	}
 	if f.Finalizing {
 		return true, nil
@@ -148,12 +148,12 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	}
 	if newest > f.Group.Generation && newest != f.Group.UndoneGeneration() {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md#superseded says how to undo one that was never applied)",
+			"the members' stamps have generation %d of this group, and this request has generation %d: the server waits for a newer request (docs/troubleshooting.md#superseded says how to undo a generation that was never applied)",
 			newest, f.Group.Generation)}
 	}
 	if name := f.removedElsewhere(); name != "" {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"%s was destroyed with the server's account, though not by this process; it waits for its next call", name)}
+			"%s was destroyed with the server's account, but not by this process: the server waits for the group's next hook call", name)}
 	}
 	return true, nil
 }
@@ -201,7 +201,7 @@ func (f *facts) elsewhere() *plan.Fault {
 	for _, p := range f.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
-				"members are being made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				"members are being created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				plan.HomeText(p.Home), plan.HomeText(home))}
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two replicas clone the same member, and the reply to one is lost. The member exists, and nothing is tried again; so nothing is
-// reported. (Found by the model in test/world, seed 2306111: with equal facts one replica reported the failure, the other nothing.)
+// Two replicas clone the same member, and the reply to one of them is lost. Since the member exists, that replica doesn't try again, so it
+// must not report the failure either. (Found by the model in test/world, seed 2306111: with equal facts, only one replica reported it.)
 func TestAFailedCloneIsNotReportedOnceItsMemberExists(t *testing.T) {
 	t.Parallel()
 	o := observed(2)

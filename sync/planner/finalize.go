@@ -240,7 +240,7 @@ func (s *steps) unannounced(m *member) bool {
 
 // announcement marks a member with the generation of the deletion.
 func (s *steps) announcement(m *member) plan.Action {
-	return s.facts.marking(m, "", "the group is deleted: other replicas of the server must know before its members go")
+	return s.facts.marking(m, "", "the group is deleted: other replicas of the server must know before its members are removed or released")
 }
 
 func (s *steps) removeFolder() {
@@ -261,7 +261,7 @@ func (s *steps) removeFolder() {
 		return
 	}
 	if !s.facts.Emptied {
-		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "a fresh read must show that nothing of the group is left"})
+		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "a fresh read must show that no VM of the group is left"})
 	}
 }
 

@@ -27,8 +27,7 @@ func TestOnlyAKnownAndDifferentFingerprintRollsAMember(t *testing.T) {
 	}
 }
 
-// A server that has just started doesn't know the template's version yet, and sees one member more than replicas: the one that an update
-// has made.
+// A server that has just started doesn't know the template's version yet, and sees one member more than replicas: the new member of an update.
 func TestTheMemberThatAnUpdateMadeIsNotOneTooManyWhileTheTemplateIsUnknown(t *testing.T) {
 	t.Parallel()
 	for template, want := range map[string]string{"": "web-1", "now": "web-1", "unlike any": "web-2"} {

@@ -32,8 +32,8 @@ func drawn(f *testing.F, property func(*rapid.T)) {
 	f.Fuzz(rapid.MakeFuzz(property))
 }
 
-// Whatever is observed, sensible or not: no panic, no action on what is not the group's, for an invalid spec, or while
-// vCenter is unknown.
+// For any observation, sensible or not, a plan doesn't panic, and has no action on another's object, for an invalid spec, or while vCenter is
+// unknown.
 func FuzzPlan(f *testing.F) { drawn(f, planHolds) }
 
 func TestThePlanIsSafeForObservationsThatMakeNoSense(t *testing.T) {
@@ -73,7 +73,7 @@ func planHolds(t *rapid.T) {
 	}
 }
 
-// Forecasts end, whatever is observed.
+// For any observation, the forecast ends.
 func FuzzForecast(f *testing.F) {
 	drawn(f, func(t *rapid.T) {
 		o := nonsense(t)
@@ -144,8 +144,8 @@ func stray(o *plan.Observed, a plan.Action) string {
 	return ""
 }
 
-// nonsense draws what the generators of the properties leave out: specs past every bound, stored statuses of another
-// group, absurd names and numbers, a vCenter that is half known.
+// nonsense draws observations that the generators of the properties don't: specs beyond every bound, stored statuses of another group, absurd
+// names and numbers, and a vCenter of which only parts are known.
 func nonsense(t *rapid.T) plan.Observed {
 	o := anything(t)
 	for range rapid.IntRange(0, 6).Draw(t, "oddities") {
@@ -260,8 +260,8 @@ var oddities = []func(*rapid.T, *plan.Observed){
 	func(t *rapid.T, o *plan.Observed) { o.Emptied = true; o.State.VMs, o.State.Folder = nil, "" },
 }
 
-// A spec is accepted or refused the same way each time, also after a round trip through JSON; one that is refused, with a
-// reason that names a field, leads to no action.
+// Validate accepts or refuses a spec the same way each time, also after a round trip through JSON. A refused spec has a reason that names a
+// field, and leads to no action.
 func FuzzSpec(f *testing.F) {
 	for _, text := range []string{`{}`, `{"cpu":2,"memory":4,"template":"t","replicas":3}`, `{"cpu":0,"memory":1e9,"template":""}`,
 		`{"cpu":2,"memory":4,"template":"t","update":{"maxSurge":"25%","maxUnavailable":0,"canary":1}}`,

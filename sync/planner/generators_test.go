@@ -205,8 +205,8 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	return m
 }
 
-// anything draws an observation: any policy, any members in any state, anything pending, recorded members that are
-// not seen, VMs in quarantine, VMs to adopt.
+// anything draws an observation: any policy, members in any state, pending actions, recorded members that vCenter doesn't show, VMs in
+// quarantine and VMs to adopt.
 func anything(t *rapid.T) plan.Observed {
 	o := observed(rapid.Int32Range(0, 8).Draw(t, "replicas"))
 	policies(t, &o.Group.Spec)
@@ -280,7 +280,7 @@ func anything(t *rapid.T) plan.Observed {
 	return o
 }
 
-// healthy draws an observation in which nothing prevents reaching the goal.
+// healthy draws an observation of a group that can reach its goal.
 func healthy(t *rapid.T) plan.Observed {
 	o := anything(t)
 	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
@@ -307,7 +307,7 @@ func healthy(t *rapid.T) plan.Observed {
 	return o
 }
 
-// goal says how a group differs from its spec, as far as nothing in the spec blocks it; empty if it does not.
+// goal says how a group differs from its spec, apart from differences that the spec itself holds; empty if it does not.
 func goal(o *plan.Observed, r *plan.Result) string {
 	s := &r.Status
 	switch {
@@ -321,7 +321,7 @@ func goal(o *plan.Observed, r *plan.Result) string {
 	return fmt.Sprintf("%s, %d of %d, %d ready, %d updated, standby %+v: %s", s.Phase, s.CurrentReplicas, o.Group.Replicas(), s.ReadyReplicas, s.UpdatedReplicas, s.Standby, s.LastMessage)
 }
 
-// standby are the ordinals that only standby members hold, which are being made included.
+// standby returns the ordinals that only standby members have, also those that are being cloned.
 func standby(o plan.Observed) map[int32]bool {
 	set, serving := map[int32]bool{}, map[int32]bool{}
 	for _, m := range o.State.VMs {
@@ -344,7 +344,7 @@ func standby(o plan.Observed) map[int32]bool {
 	return set
 }
 
-// ordinals are those held by a VM, seen or not confirmed gone.
+// ordinals returns those of the VMs that vCenter shows, or that aren't confirmed to be gone.
 func ordinals(o plan.Observed) map[int32]bool {
 	set := map[int32]bool{}
 	here := map[string]bool{}
@@ -367,7 +367,7 @@ func wasMissing(o *plan.Observed, instanceUUID string) bool {
 	return instanceUUID != "" && slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.InstanceUUID == instanceUUID })
 }
 
-// withArriving are the ordinals that are held or being cloned.
+// withArriving is ordinals, with those that are being cloned.
 func withArriving(o plan.Observed) map[int32]bool {
 	set := ordinals(o)
 	for _, p := range o.Pending {
@@ -386,7 +386,7 @@ func asJSON(t interface{ Fatal(...any) }, v any) string {
 	return string(b)
 }
 
-// limits are the spec's promises: how many members there can be beyond replicas, and how many serve at least.
+// limits returns what the spec promises: the most members beyond replicas, and the fewest members that serve.
 func limits(o *plan.Observed) (surge, least int) {
 	replicas := int(o.Group.Replicas())
 	scaled := func(v *intstr.IntOrString, up bool) int {
@@ -405,7 +405,7 @@ func limits(o *plan.Observed) (surge, least int) {
 	return surge, replicas - unavailable
 }
 
-// ready reports whether a VM is fit for work, by the check of the spec.
+// ready reports whether a VM passes the readiness check of the spec.
 func ready(o *plan.Observed, m plan.VM) bool {
 	if m.Power != plan.PoweredOn || !m.Reachable || m.Question != "" || !m.Quarantined.IsZero() {
 		return false
@@ -436,14 +436,14 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	return (len(m.Given()) == 0 || len(m.IPs) > 0 || recordedReady(o, m)) && answers(o, m)
 }
 
-// precedes reports whether another VM of its ordinal, and not this one, which runs and can be reached, is the member: see duplicates.go.
+// precedes reports whether another VM of the ordinal is the member instead of m, which runs and can be reached: see duplicates.go.
 func precedes(other, m plan.VM) bool {
 	on := other.Power == plan.PoweredOn || other.Marked && other.Why == plan.WhyPowerCycle
 	return on && other.Reachable && cmp.Or(m.Created.Compare(other.Created), strings.Compare(other.MoRef, m.MoRef)) < 0
 }
 
-// serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that neither
-// pending nor these actions take down.
+// serving counts the members that are ready, have been ready for minReadySeconds according to the stored status, and that no pending action
+// and none of these actions take down.
 func serving(o *plan.Observed, actions []plan.Action) (n int) { return servingBut(o, actions, nil) }
 
 // servingBut is serving without some VMs, by moRef.
@@ -478,6 +478,11 @@ func halting(o *plan.Observed, m plan.VM) bool {
 	return o.Now.Sub(m.Shutdown.At) < time.Duration(*o.Group.Spec.Deletion.ShutdownTimeoutSeconds+60)*time.Second && m.Power == plan.PoweredOn && !m.Shutdown.At.IsZero() && m.Shutdown.Boot.Equal(m.Boot)
 }
 
+// marks reports whether a step marks a member for one of these reasons.
+func marks(a plan.Action, why ...plan.Why) bool {
+	return a.Op == plan.Mark && slices.Contains(why, plan.ArgsOf[plan.MarkArgs](a.Args).Why)
+}
+
 func find(o *plan.Observed, moRef string) plan.VM {
 	for _, m := range o.State.VMs {
 		if m.MoRef == moRef {
@@ -492,7 +497,7 @@ func isQuarantined(o *plan.Observed, moRef string) bool {
 	return !m.Quarantined.IsZero()
 }
 
-// store does what Metacontroller does with an answer's status, and with its children where there is a Service among them: nothing waits for others.
+// store does what Metacontroller does with an answer's status, and with its children if one is a Service: no plan waits for other children.
 func store(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	o.Group = o.Group.DeepCopy()
 	o.Group.Status = v1alpha1.VmGroupStatus{}

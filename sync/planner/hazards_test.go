@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Another replica scales in by a newer spec, and the stamps that have its generation go with their VMs.
-func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *testing.T) {
+// Another replica with a newer spec scales in. The stamps with its generation are destroyed with their VMs.
+func TestAReplicaClonesNoMemberInThePlaceOfThoseThatAnotherReplicaDestroyed(t *testing.T) {
 	old := observed(3)
 	addMembers(&old, 3)
 	old.Group.Status = planner.Make(old).Status
@@ -52,7 +52,7 @@ func TestAReplicaMakesNoMemberInThePlaceOfANewOneThatAnotherReplicaDestroyed(t *
 	}
 }
 
-// Without it, one replica set a mark and the other withdrew it, forever (test/world, seeds 10037 and 11045).
+// Otherwise one replica sets a mark and the other withdraws it, in turns forever (test/world, seeds 10037 and 11045).
 func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 2)
@@ -68,7 +68,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// oneTooMany is a group of one with two members: web-1 is marked to go, and no other must be down while web-1 is marked.
+// oneTooMany is a group of one with two members: web-1 is marked for removal, and while it is, no other member must be down.
 func oneTooMany() plan.Observed {
 	o := observed(1)
 	addMembers(&o, 2)
@@ -99,8 +99,8 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 	}
 }
 
-// Found by the models in test/world: a PowerOff was carried out and its reply lost, another replica had withdrawn the mark by then, and the member
-// is marked again, which is refused, before it is seen to be off.
+// Found by the models in test/world: vCenter carried out a PowerOff and its reply was lost. By then, another replica had withdrawn the mark. This
+// replica marks the member again, which vCenter refuses, before it sees that the member is off.
 func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()
 	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
@@ -116,7 +116,7 @@ func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) 
 	}
 }
 
-// A new address before the others shifts every ordinal to an address that the next member still has.
+// A new first address in the range shifts every ordinal to an address that the next member still has.
 func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	o := observed(3)
 	ranges := func(text string) []v1alpha1.Network {
@@ -163,7 +163,7 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 	}
 }
 
-// A clone that is not seen yet has the lock of its ordinal where it is being created.
+// A clone that vCenter doesn't show yet already has its name, the lock of its ordinal, in the folder in which it is created.
 func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T) {
 	o := observed(2)
 	o.State.Folder = "group-v7"
@@ -178,7 +178,7 @@ func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T
 	}
 }
 
-// A guest that was asked to halt halts: its member is wanted again, but no other is removed in its place.
+// A guest that was asked to halt will halt. If the spec is edited so that its member is wanted again, no other member is removed in its place.
 func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 3, func(m *plan.VM) { m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
@@ -199,7 +199,7 @@ func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 	}
 }
 
-// A replica that did not ask the guest itself asks it first: the stamp is written before the request is sent.
+// The stamp is written before the request is sent. So a replica that sees the stamp, and didn't send the request itself, sends it first.
 func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	o := observed(0)
 	addMembers(&o, 1, func(m *plan.VM) {
@@ -216,8 +216,8 @@ func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	}
 }
 
-// A step that was given up before its call is known to have done nothing. Were its member uncertain for this replica alone, it would
-// choose another one than the others do, and each would withdraw the other's mark. (Found by the model in test/world, seed 3025541.)
+// A step that was given up before its call has changed nothing. If only this replica took its member for uncertain, it would choose another
+// member than the other replicas, and each would withdraw the other's mark. (Found by the model in test/world, seed 3025541.)
 func TestAMemberWithAnAbandonedStepIsCountedOn(t *testing.T) {
 	o := oneTooMany()
 	for _, p := range []struct {
@@ -237,8 +237,8 @@ func TestAMemberWithAnAbandonedStepIsCountedOn(t *testing.T) {
 	}
 }
 
-// A group that is recreated under its old name has a new folder, which is empty until its first member is there. A replica
-// of the server that still ends the old group must not take it for its own.
+// A group that is recreated under its old name has a new folder, which is empty until its first member exists. A replica of the server that
+// still deletes the old group must not remove that folder.
 func TestTheFolderOfACreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
 	remove(&o)
@@ -258,8 +258,8 @@ func TestTheFolderOfACreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 	}
 }
 
-// Two replicas of the server choose the same one as long as they see the same; while a mark is being removed, they do not.
-// (Found by TestChaos, seed 26: two of three were down.)
+// Two replicas of the server that see the same choose the same member. While one of them withdraws a mark, they don't see the same. (Found by
+// TestChaos, seed 26: two of three members were down.)
 func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	o := toBeCycled(3)
 	marked(&o, 0, plan.WhyPowerCycle)
@@ -273,7 +273,7 @@ func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	}
 }
 
-// A group is not gone while it is not known where its folder would be. (Found by TestCampaign: a session was lost in a
+// A deletion isn't complete while the server doesn't know whether the group has a folder. (Found by TestCampaign: a session was lost during a
 // deletion, and then one read of the settings failed.)
 func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	o := observed(0)

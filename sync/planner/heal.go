@@ -107,7 +107,7 @@ func (h *healing) nominate(d *decision, order []int) {
 	}
 	seen = append(seen, d.otherwiseUnhealthy()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
-		h.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
+		h.suspended = fmt.Sprintf("%d of %d members are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or you raise the limit",
 			len(seen), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
@@ -117,7 +117,7 @@ func (h *healing) nominate(d *decision, order []int) {
 		h.heal(d, m, never)
 	}
 	for _, m := range sick[room:] {
-		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
+		m.awaits = "other members that are being healed (spec.healing.maxConcurrent)"
 	}
 }
 

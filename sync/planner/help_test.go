@@ -8,8 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Only a message that needs an operator names the place in the documents: so that an upgrade writes nothing for healthy
-// groups.
+// Only a message that needs an operator has a link to the documents, so that an upgrade that changes links writes no status of a healthy group.
 func TestAMessageThatNeedsAnOperatorNamesItsPlaceInTheDocuments(t *testing.T) {
 	seen := map[v1alpha1.Phase]int{}
 	everyResult(func(name string, r *plan.Result) {

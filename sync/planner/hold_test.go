@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// annotate puts an annotation that holds on the group, or takes it away.
+// annotate sets or removes an annotation that holds a member.
 func annotate(name, value string) func(*plan.Observed) {
 	return func(o *plan.Observed) {
 		if o.Group.Annotations == nil {
@@ -30,7 +30,7 @@ func takesDown(r *plan.Result, vm string) bool {
 	return r.Wants(vm, plan.PowerOff) || r.Wants(vm, plan.ShutdownGuest) || r.Wants(vm, plan.Destroy)
 }
 
-// heldMember is a group of two, of which web-1 is marked since a minute and held, for 600 s at most.
+// heldMember is a group of two: web-1 was marked a minute ago, and an annotation holds it for at most 600 s.
 func heldMember(change func(*plan.Observed)) plan.Observed {
 	o := observed(2)
 	addMembers(&o, 2)
@@ -86,7 +86,7 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 		if m := r.Status.Members[1]; takesDown(&r, "web-1") || !m.HeldUntil.Time.Equal(until) || r.Wake == 0 || r.Wake > until.Sub(now) {
 			t.Errorf("%s: held until %s, and it wakes in %s: %+v", name, m.HeldUntil, r.Wake, r.Actions)
 		}
-		if !strings.Contains(r.Status.LastMessage, "1 member that annotations hold") {
+		if !strings.Contains(r.Status.LastMessage, "waiting for the annotations that hold 1 member") {
 			t.Errorf("%s: %s", name, r.Status.LastMessage)
 		}
 		if events := asJSON(t, r.Events); len(o.Group.Status.Conditions) == 0 && strings.Contains(events, "MemberHeld") {
@@ -94,7 +94,7 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 		}
 		store(t, &o, &r)
 		o.Now = until
-		if o.Called = until; name != "age" { // others are too old by then
+		if o.Called = until; name != "age" { // the other members are too old by then
 			if r = planner.Make(o); !takesDown(&r, "web-1") || !r.Status.Members[1].HeldUntil.IsZero() {
 				t.Errorf("%s: its time is over: %+v", name, r.Actions)
 			}
@@ -119,7 +119,7 @@ func TestAHoldConcernsNoVMThatIsOffAndNoneThatIsRetained(t *testing.T) {
 	}
 }
 
-// A replica that was not called since the mark may not know of the hold.
+// A replica that has had no hook call since the mark may not know of the annotation.
 func TestAReplicaTakesNoneDownBeforeItWasCalledAfterTheMark(t *testing.T) {
 	t.Parallel()
 	o := heldMember(heldCases["scale-in"])
@@ -134,7 +134,7 @@ func TestAReplicaTakesNoneDownBeforeItWasCalledAfterTheMark(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
+func TestAnAnnotationThatHoldsNoMemberIsReported(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"":                  "must name a member and its VM, such as web-0/vm-42",
@@ -167,8 +167,7 @@ func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
 	}
 }
 
-// A held member delays an update for longer than progressDeadlineSeconds: the time of the next step counts from the end of the hold.
-// A hold that timed out in a deletion leaves an annotation of a VM that was removed: nothing is wrong with it.
+// After a hold has timed out in a deletion, its annotation names a VM that was removed. That is not reported.
 func TestAnAnnotationOfAMemberThatADeletionRemovedIsNotReported(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
@@ -191,6 +190,7 @@ func TestAnAnnotationOfAMemberThatADeletionRemovedIsNotReported(t *testing.T) {
 	}
 }
 
+// A hold delays an update for longer than progressDeadlineSeconds: the deadline counts again from the end of the hold.
 func TestAnUpdateDoesNotStopBecauseAMemberWasHeld(t *testing.T) {
 	t.Parallel()
 	o := heldMember(func(o *plan.Observed) {
@@ -219,7 +219,7 @@ func TestAnUpdateDoesNotStopBecauseAMemberWasHeld(t *testing.T) {
 	}
 }
 
-// The objects that clients find a deleted group's members by stay while one is held, and don't come back.
+// While a member of a deleted group is held, the group's children stay. Once they are deleted, they aren't created again.
 func TestTheChildrenOfADeletedGroupStayWhileAMemberIsHeld(t *testing.T) {
 	t.Parallel()
 	o := served(2, v1alpha1.Service{Ports: web})
@@ -244,7 +244,7 @@ func TestTheChildrenOfADeletedGroupStayWhileAMemberIsHeld(t *testing.T) {
 	}
 }
 
-// endpointsOf tells which endpoints are terminating.
+// endpointsOf returns which endpoints are terminating.
 func endpointsOf(children []plan.Child) map[string]bool {
 	all := map[string]bool{}
 	for i := range children {
@@ -257,7 +257,7 @@ func endpointsOf(children []plan.Child) map[string]bool {
 	return all
 }
 
-// Whatever the group and its state, a marked member that runs, and that an annotation names, is not taken down in time.
+// In any state of any group, a marked member that runs and that an annotation holds is not taken down before its hold times out.
 func TestNoHeldMemberIsTakenDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)

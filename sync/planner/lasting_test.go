@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// A trouble that stays is a life in which one kind of step fails forever, or in which guests of the present spec never become ready.
+// lasting is the life of a group in which one kind of step fails forever, or in which guests of the present spec never become ready.
 type lasting struct {
 	*rapid.T
 	o     plan.Observed
@@ -25,7 +25,7 @@ type lasting struct {
 	dead  func(*plan.VM) bool
 	// gone are the members that served at the beginning, and were taken down.
 	gone, was map[string]bool
-	// finished: a member that the edit asked for was ready.
+	// finished reports whether a member of the edited spec was ready.
 	finished bool
 }
 
@@ -59,7 +59,7 @@ func (l *lasting) begin(most int32) {
 	}
 }
 
-// answer lets the services of all guests that have an address answer.
+// answer makes the services of all guests that have an address answer.
 func (l *lasting) answer() {
 	if !l.o.Group.Spec.Readiness.Probes() {
 		return
@@ -76,7 +76,7 @@ func (l *lasting) answer() {
 	}
 }
 
-// edit asks for other members.
+// edit changes the spec so that members differ from it.
 func (l *lasting) edit() {
 	l.o.Group = l.o.Group.DeepCopy()
 	l.o.Group.Generation++
@@ -97,7 +97,7 @@ func (l *lasting) edit() {
 	}
 }
 
-// live makes plans, and carries them out, until nothing is left to do, or for some hours of trouble.
+// live makes plans and carries them out until nothing is left to do, or for some hours while steps fail.
 func (l *lasting) live(rounds int) (r plan.Result) {
 	for range rounds {
 		l.o.Called = l.o.Now
@@ -161,8 +161,8 @@ func (l *lasting) trouble(what string) {
 	l.finished = false
 }
 
-// Whatever kind of step fails forever, and if no guest of the present spec ever becomes ready: an update costs one member that served at most.
-// The trouble may not concern this update: then its members are finished.
+// Whichever kind of step fails forever, and also if no guest of the present spec ever becomes ready, an update costs at most one member that
+// served. If the failing step isn't part of the update, the update finishes its members.
 func TestATroubleThatStaysCostsOneMemberThatServesAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &lasting{T: t}
@@ -176,7 +176,7 @@ func TestATroubleThatStaysCostsOneMemberThatServesAtMost(t *testing.T) {
 	})
 }
 
-// fewAddresses gives a group static addresses for any number of members, or others than it has.
+// fewAddresses gives a group static addresses for a random number of members, or other addresses than its members have.
 func fewAddresses(t *rapid.T, o *plan.Observed) {
 	o.Group = o.Group.DeepCopy()
 	o.Group.Generation++
@@ -186,8 +186,8 @@ func fewAddresses(t *rapid.T, o *plan.Observed) {
 		Ranges: []string{fmt.Sprintf("10.0.0.%d-10.0.0.%d", first, last)}, PrefixLength: 24}}}
 }
 
-// No member makes room for one that has no place: at the end there are as many members as there were, or as are wanted. What the spec asks
-// to remove are the marked members, and with persistent disks those beyond the last ordinal.
+// The server removes no member for a successor that can't be created: at the end there are as many members as before, or as the spec wants. Only
+// marked members, and with persistent disks those with an ordinal of replicas or more, are removed because the spec asks for it.
 func TestNoMemberGoesWhosePlaceCannotBeFilledAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// later makes a plan at that time, after the status of the last one was stored.
+// later stores the status of the last plan, and makes a plan at that time.
 func later(o *plan.Observed, after time.Duration) plan.Result {
 	o.Now = o.Now.Add(after)
 	r := planner.Make(*o)
@@ -65,7 +65,7 @@ func TestASpecIsInvalidWithoutVCenter(t *testing.T) {
 	}
 }
 
-// stalled is a group of two that waits for an operator since began: its second member can't be cloned.
+// stalled is a group of two that has waited for an operator since began: its second member can't be cloned.
 func stalled(t *testing.T) (o plan.Observed, began metav1.Time) {
 	t.Helper()
 	o = observed(2)
@@ -120,7 +120,7 @@ func TestAnEditDuringAnOutageEndsWhatWasLastKnown(t *testing.T) {
 	}
 }
 
-// A refused login is the outage itself: once vCenter is only unreachable, no group waits for an operator because of it.
+// A refused login was the outage itself. Once vCenter is unreachable for another reason, no group waits for an operator because of the login.
 func TestAnOutageIsNotLastKnownByItself(t *testing.T) {
 	t.Parallel()
 	o := observed(1)

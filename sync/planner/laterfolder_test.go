@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// A replica's lease may outlive its group; then a new folder with the group's name is another group's.
+// A replica's lease may last longer than its group. Then a new folder with the group's name belongs to another group.
 func TestAFolderThatCameAfterTheNewestCallIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	o := observed(2)
@@ -34,7 +34,7 @@ func TestAFolderThatCameAfterTheNewestCallIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A call from the time when vCenter was unknown says nothing of what has come and gone since.
+// From a hook call during which vCenter was unknown, the server can't tell which folders were created or removed since.
 func TestAFolderIsNotCreatedForACallThatCameWhileVCenterWasUnknown(t *testing.T) {
 	t.Parallel()
 	o := observed(2)

@@ -27,9 +27,9 @@ func recordedOnly(n int, tell func(*plan.VCenterState, v1alpha1.Member)) plan.Ob
 	return o
 }
 
-// A client that can write a status can make it as long as etcd takes it, some 8,000 members, and Metacontroller repeats the call: it must not
-// cost the square of them. The processor time of this thread counts, not the time that a busy machine takes; one plan of 8,000 is measured
-// beside eight of 1,000, at the best of some times.
+// A client that can write a status can give it as many members as etcd stores, some 8,000, and Metacontroller repeats the call. The time of a
+// plan must not grow with the square of that number. The test compares one plan of 8,000 members with eight plans of 1,000, by the processor
+// time of this thread, which doesn't depend on how busy the machine is, and takes the best of several times.
 func TestAPlanCostsNoMoreForEachOfThousandsOfRecords(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -244,7 +244,7 @@ func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 }
 
 // agedText says that a member differs from one cloned now in its age alone.
-const agedText = "is as old as update.maxAgeSeconds lets it become"
+const agedText = "has reached its maximum age (update.maxAgeSeconds)"
 
 // madeOtherwise says what a VM of another revision was cloned from. That is the template, if no other field of the spec enters the revision and
 // the VM's stamp names another template. If the stamp names the same one, a field was removed from the spec.

@@ -18,12 +18,12 @@ func (r *report) message() string {
 	if r.facts.blockedBy != nil {
 		return r.blockedText()
 	}
-	parts := faultTexts(withHelp(r.steps.faults), r.nameOf)
+	parts := r.faultTexts(withHelp(r.steps.faults))
 	if r.facts.Finalizing {
 		parts = append(parts, r.deletion()...)
 	}
 	if r.facts.orphaned() {
-		parts = append(parts, "deleted with --cascade=orphan: VMs and objects of the group stay")
+		parts = append(parts, "deleted with --cascade=orphan: the VMs of members and the group's objects are kept")
 	}
 	for _, a := range activities {
 		if n := a.of(r); n > 0 {
@@ -47,9 +47,6 @@ func (r *report) message() string {
 	}
 	return text
 }
-
-// abandonHint says how to end a deletion that waits for a vCenter that will never answer.
-const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
 
 // blockedText says why nothing can be done at all.
 func (r *report) blockedText() string {
@@ -82,11 +79,11 @@ var activities = []struct {
 	{only(starting), counted("powering on %s", "member")},
 	{unlessDeleted(leaving), counted("removing %s", "member")},
 	{(*report).waiting, (*report).waitingText},
-	{(*report).rulesToSet, func(*report, int) string { return "setting the group's DRS rules" }},
+	{(*report).rulesToSet, (*report).rulesText},
 	{only(preparing), counted("preparing %s (tags, attributes, network)", "member")},
 	{only(settingDisks), counted("changing the disks of %s", "member")},
 	{unlessDeleted(standingBy), func(r *report, n int) string {
-		return fmt.Sprintf("making %d of %s", n, count(int(r.facts.Group.Spec.Standby), "standby member"))
+		return fmt.Sprintf("creating or updating %d of %s", n, count(int(r.facts.Group.Spec.Standby), "standby member"))
 	}},
 	{only(discarding), counted("removing %s", "standby member")},
 	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
@@ -113,55 +110,34 @@ func (r *report) updatesNow() int {
 	return r.decision.updating()
 }
 
-// updatingText counts the members that are as the spec says, as kubectl rollout status does.
+// updatingText counts the members that are as the spec says and that spec.replace doesn't name, as kubectl rollout status does.
 func (r *report) updatingText(int) string {
 	n := 0
 	for i := range r.sets.members {
-		n += int(oneIf(r.sets.members[i].difference() == ""))
+		m := &r.sets.members[i]
+		n += int(oneIf(m.difference() == "" && m.nominated != plan.WhyReplace && !m.duplicate))
 	}
-	return fmt.Sprintf("updating: %d of %d done", min(n, r.facts.want), r.facts.want)
+	return fmt.Sprintf("updating: %d of %s updated", min(n, r.facts.want), count(r.facts.want, "member"))
 }
 
 func (r *report) rulesToSet() int {
 	return int(oneIf(r.facts.State.RulesOff && r.facts.Pending[plan.RulesKey].Fault.Reason == ""))
 }
 
-// deletion says what remains to be done until the group is gone.
-func (r *report) deletion() []string {
-	leaving := r.sets.exist()
-	going := leaving - r.steps.failing()
-	switch {
-	case r.steps.failing() > 0 && going <= 1: // the last one waits for the others
-		return []string{"the deletion waits for that"}
-	case leaving == 1 && r.facts.policy.Retain && !r.facts.leaseOver():
-		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
-	case leaving > 0 && r.facts.policy.Retain:
-		return []string{"releasing " + count(going, "member")}
-	case leaving > 0:
-		return []string{"removing " + count(going, "member")}
-	case len(r.decision.arriving) > 0:
-		return []string{fmt.Sprintf("waiting for %s to end before removing their VMs", count(len(r.decision.arriving), "clone"))}
-	case r.facts.State.FolderUnknown:
-		return []string{"the deletion waits for that", abandonHint}
-	case r.facts.folderLeft() && r.facts.policy.Retain:
-		return []string{"leaving the group's folder to the retained VMs"}
-	case r.facts.folderLeft() && r.facts.folderKept():
-		return []string{fmt.Sprintf("if the folder can't be removed, the deletion completes without it %s after it began", r.facts.Lease)}
-	case r.facts.folderLeft():
-		return []string{"removing the group's folder"}
-	case !r.facts.Emptied:
-		return []string{"confirming that nothing of the group is left in vCenter"}
+func (r *report) rulesText(int) string {
+	if r.facts.Finalizing {
+		return "removing the group's DRS rules"
 	}
-	return []string{"nothing of the group is left in vCenter"}
+	return "setting the group's DRS rules"
 }
 
 // waits says what the group waits for, or leaves alone.
 func (r *report) waits() (texts []string) {
 	if r.steps.waitDisks {
-		texts = append(texts, "waiting for the next hook call to record the disks of members that go")
+		texts = append(texts, "waiting for the next hook call to list the disks of the members to be removed in status.disks")
 	}
 	if r.steps.waitCall {
-		texts = append(texts, "waiting for the next hook call before the group's folder is created or used")
+		texts = append(texts, "waiting for the next hook call before creating or using the group's folder")
 	}
 	names := r.sets.unreachable()
 	for _, q := range r.sets.notFoundQuarantined {

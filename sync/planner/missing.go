@@ -52,6 +52,9 @@ type notFoundMember struct {
 // unseen is in the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.
 const unseen = "powerState, ips and host are as last known"
 
+// notSeen is the message of a member, or a standby member, that vCenter neither shows nor reports as gone.
+const notSeen = "vCenter neither shows this VM nor reports it as gone: the server's account may have lost a privilege on it"
+
 // hidden reports whether vCenter neither shows a member nor reports that it left.
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
 
@@ -227,13 +230,13 @@ func (f *facts) missingText(m *notFoundMember) string {
 	text, name := "vCenter does not have "+vm+" any more, and it may still run: "+m.Message+
 		"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
 	if m.Replace == v1alpha1.ReplaceHeld {
-		name = "take it out of spec.replace, which named it before that, and name it there again"
+		name = "remove its entry in spec.replace, which is older than that, and add it again"
 	}
 	switch {
 	case f.Finalizing:
-		return text + " and it is removed; or leave it behind: " + name + "; or, once the others are removed, leave all of these behind with the annotation " + v1alpha1.AnnotationAbandon + "=true"
+		return text + ", and the server removes it; or leave it behind: " + name + "; or, once the other VMs are removed, leave all VMs like this one behind with the annotation " + v1alpha1.AnnotationAbandon + "=true"
 	case f.policy.ReplaceMissing > 0:
-		return text + fmt.Sprintf(", or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)", int(f.policy.ReplaceMissing.Seconds()))
+		return text + fmt.Sprintf(", or the server replaces it %d s after it vanished (spec.healing.replaceVanishedAfterSeconds)", int(f.policy.ReplaceMissing.Seconds()))
 	}
 	return text + ", or, if it is permanently gone, " + name
 }

@@ -33,8 +33,8 @@ func TestAMemberThatIsNotYetInTheStatusKeepsItsOrdinalToo(t *testing.T) {
 	}
 }
 
-// Found by a randomized test (test, seed 37): the replica was cut off while others put the VM into quarantine, cloned another one, and its
-// host left and came back.
+// Found by a randomized test (test, seed 37): while this replica couldn't reach vCenter, other replicas put the VM into quarantine and cloned
+// another one, and the host of the VM left the inventory and came back.
 func TestAMemberThatOthersReplacedWhileAReplicaWasCutOffKeepsNoOrdinal(t *testing.T) {
 	o := atWork(2)
 	o.State.Vanished = []plan.Vanished{{MoRef: "vm-66", InstanceUUID: "uuid-66", Name: "web-1", Ordinal: 1, How: hostRemoved}}
@@ -55,7 +55,7 @@ func TestAMemberWhoseMoRefWasReusedKeepsItsOrdinal(t *testing.T) {
 	}
 }
 
-// Found by a randomized test (test, seed 201307): the other one was in quarantine.
+// Found by a randomized test (test, seed 201307): the VM that got the moRef was in quarantine.
 func TestAMemberIsMissingWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
 	o := atWork(2)
 	vanish(1, "vCenter was restored")(&o)
@@ -68,7 +68,8 @@ func TestAMemberIsMissingWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
 	}
 }
 
-// Found by a randomized test (test, seed 204145): it was to be replaced when its host was removed, ran on there, and was cloned again.
+// Found by a randomized test (test, seed 204145): spec.replace named the member before its host was removed from the inventory. The VM ran on
+// that host, and the server cloned the member a second time.
 func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T) {
 	for _, finalizing := range []bool{false, true} {
 		o := atWork(2)
@@ -80,7 +81,7 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 		}
 		for range 2 {
 			r := planner.Make(o)
-			if r.Wants("web-1", plan.Clone) || r.Status.Members[1].Replace != v1alpha1.ReplaceHeld || !strings.Contains(r.Status.LastMessage, "take it out of spec.replace") {
+			if r.Wants("web-1", plan.Clone) || r.Status.Members[1].Replace != v1alpha1.ReplaceHeld || !strings.Contains(r.Status.LastMessage, "remove its entry in spec.replace") {
 				t.Fatalf("%s: %+v, %+v", r.Status.LastMessage, r.Actions, r.Status.Members)
 			}
 			o.Group.Status = r.Status
@@ -96,8 +97,8 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 	}
 }
 
-// Found by a randomized test (test, seed 52): a replica's call to clone was delayed on its way. During the delay, another replica made the member,
-// and its host left.
+// Found by a randomized test (test, seed 52): a replica's Clone call reached vCenter late. During the delay, another replica cloned the member,
+// and the host of that clone left the inventory.
 func TestACloneOfAMissingMemberIsNotPoweredOnBeforeThatIsGivenUp(t *testing.T) {
 	o := atWork(2)
 	late := o.State.VMs[1]
@@ -121,7 +122,7 @@ func TestACloneOfAMissingMemberIsNotPoweredOnBeforeThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// Nothing but the status and the spec says that a member was given up, until its clone is there.
+// Until the new clone exists, only the status and the spec say that the member was given up.
 func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testing.T) {
 	o := atWork(2)
 	vanish(1, hostRemoved)(&o)
@@ -132,7 +133,7 @@ func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testin
 		t.Fatalf("%+v, %+v, %+v", r.Events, r.Status.Members, r.Actions)
 	}
 	clone := r.Actions[slices.IndexFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.Clone })]
-	for range 3 { // it fails; a process restarts
+	for range 3 { // the Clone fails; the process restarts
 		o.Group.Status = r.Status
 		if r = planner.Make(o); len(r.Events) != 0 || !r.Wants("web-1", plan.Clone) {
 			t.Fatalf("%+v, %+v", r.Events, r.Actions)
@@ -142,7 +143,7 @@ func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testin
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "new-web-1" {
 		t.Fatalf("new-web-1 is not the second of two members: %+v", r.Status.Members)
 	}
-	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // the entry can go now
+	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // from now on, the entry of spec.replace can be removed
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.CurrentReplicas != 2 || !r.Wants("web-1", plan.PowerOn) {
 		t.Errorf("%+v, %+v", r.Status.Members, r.Actions)
 	}

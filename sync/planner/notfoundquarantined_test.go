@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Found by a randomized test (test, seed 200017): a VM in quarantine was hidden, a replica started that had never read it, and the group
-// was finalized without it.
+// Found by a randomized test (test, seed 200017): vCenter hid a VM in quarantine from a replica that had just started. The replica completed the
+// group's deletion without that VM.
 func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	t.Parallel()
 	o := observed(0)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// One function, with the table of which VM can go and when, decides that a VM goes.
+// Only the function remove, whose table says which VM can be removed and when, plans the removal of a VM.
 func TestOnlyRemoveRemovesVMs(t *testing.T) {
 	removes := map[string]bool{"Destroy": true, "Quarantine": true, "Release": true}
 	files, err := filepath.Glob("../plan*/*.go")

@@ -14,7 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two installs that see each other's finalizers both write the status: if they wrote different ones, they would do so in turns, forever.
+// Two installs that see each other's finalizers both write the status. If they wrote different statuses, they would overwrite each other
+// forever.
 func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
 	finalizers := []string{"metacontroller.io/compositecontroller-vmgroup", "metacontroller.io/compositecontroller-vmgroup-east"}
 	one := observed(2)
@@ -40,7 +41,7 @@ func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
 	}
 }
 
-// The install that has the members continues, whatever other finalizers there are.
+// The install that has members of the group acts for it, whichever other finalizers the group has.
 func TestAnInstallThatHasSomethingOfAGroupContinues(t *testing.T) {
 	for name, change := range map[string]func(*plan.Observed){
 		"a VM":                      func(o *plan.Observed) { addMembers(o, 1) },
@@ -60,7 +61,8 @@ func TestAnInstallThatHasSomethingOfAGroupContinues(t *testing.T) {
 	}
 }
 
-// Two installs select a group that has VMs: what the second one writes, the first one writes back, and each write is a hook call for both.
+// Two installs select a group with VMs. If the second install wrote the status, the first would change it back, and each write would bring a
+// hook call to both.
 func TestAnInstallDoesNotWriteTheStatusOfAGroupThatAnotherOneServes(t *testing.T) {
 	t.Parallel()
 	o := observed(2)

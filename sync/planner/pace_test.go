@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// updateTakes returns how long an update takes if each step takes a second, all that is planned begins at once, and a guest needs a minute
-// until it reports an address.
+// updateTakes returns how long an update takes if each step takes a second, all planned steps begin at once, and a guest reports an address
+// after a minute.
 func updateTakes(t *testing.T, replicas int32, change func(*v1alpha1.VmGroupSpec)) time.Duration {
 	t.Helper()
 	const boot = time.Minute
@@ -55,9 +55,8 @@ func updateTakes(t *testing.T, replicas int32, change func(*v1alpha1.VmGroupSpec
 	return 0
 }
 
-// An update waits once for its first new members to be ready. From then on it goes on as fast as its limits allow: in as many waves of booting
-// guests as it takes, where each wave replaces as many as maxSurge and maxUnavailable let be away. Before the first wave counted, each update
-// with maxUnavailable above 0 took a minute less.
+// An update waits once for its first new members to be ready. Then each wave of booting guests replaces as many members as maxSurge and
+// maxUnavailable allow. Before updates waited for their first members, each update with maxUnavailable above 0 took a minute less.
 func TestAnUpdateTakesOneBootMoreThanItsLimitsAllow(t *testing.T) {
 	for _, c := range []struct {
 		replicas, surge, unavailable int32

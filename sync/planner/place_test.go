@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Whatever is scaled, rolled and lost: when it is quiet, the zones' numbers of members differ by at most one, and no two
-// members have one address.
+// After any scaling, updates and losses, once nothing is left to do, the numbers of members of two zones differ by at most one, and no two members
+// have the same address.
 func TestZonesAreEvenAndAddressesUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := observed(rapid.Int32Range(0, 9).Draw(t, "replicas"))
@@ -59,7 +59,7 @@ func TestZonesAreEvenAndAddressesUnique(t *testing.T) {
 	})
 }
 
-// An upgrade of the server must not roll VMs: how each field enters the revision is fixed.
+// An upgrade of the server must not replace VMs, so the revision of a given spec never changes.
 func TestRevisionsAreFixed(t *testing.T) {
 	yes := true
 	plain := v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}

@@ -36,15 +36,15 @@ type precondition struct {
 }
 
 // draining is the precondition of a member that is ready, and to which endpoints lead.
-var draining = precondition{(*steps).isDrained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
+var draining = precondition{(*steps).isDrained, "draining the endpoints of %s first (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
 // choice is the precondition of a member beside which others have marks that are to be withdrawn.
-var choice = precondition{(*steps).choiceIsMade, "", "the marks of others, which are being written or withdrawn"}
+var choice = precondition{(*steps).choiceIsMade, "", "the marks of other members, which are being written or withdrawn"}
 
 // preconditions are what a marked member passes before it is taken down.
 var preconditions = []*precondition{
 	&draining,
-	{(*steps).isReleased, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
+	{(*steps).isReleased, "waiting for the annotations that hold %s (at most spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (at most spec.deletion.holdTimeoutSeconds)"},
 	&choice,
 	{(*steps).isRelieved, "", otherMembers},
 }

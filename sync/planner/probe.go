@@ -39,7 +39,7 @@ func (f *facts) isAnswering(m *member, i int) (ready bool) {
 		m.answer = answer{silence: refusal(address), open: true, refused: true}
 		return f.wasReady(m, i)
 	case a.Address != address || a.Concluded == "":
-		m.answer = answer{silence: "no conclusion yet from asking " + port, open: true}
+		m.answer = answer{silence: "no result yet from probing " + port, open: true}
 		return f.wasReady(m, i) && !a.Down
 	case a.Concluded == plan.Silent:
 		m.answer = answer{silence: port + ": " + a.Failure}
@@ -50,7 +50,7 @@ func (f *facts) isAnswering(m *member, i int) (ready bool) {
 
 // refusal says why a member is not asked at an address.
 func refusal(address netip.Addr) string {
-	return fmt.Sprintf("the server is not allowed to ask %s: it is not in --probe-networks, or is an address that no probe asks", address)
+	return fmt.Sprintf("the server is not allowed to ask %s: it is not in --probe-networks, or is an address that is never probed", address)
 }
 
 // wasReady reports whether the stored status says that a member is ready, and speaks of the present boot.
@@ -76,7 +76,7 @@ func (s *sets) findSuppressed() {
 	}
 	said := meta.FindStatusCondition(s.facts.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
 	suppressed := s.facts.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
-	const kept = "; until then, members stay as ready as they were, none is healed, and updates wait"
+	const kept = "; until then, members keep their readiness, none is healed, and updates wait"
 	switch {
 	case s.facts.Answers.NoneAllowed:
 		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
@@ -86,7 +86,7 @@ func (s *sets) findSuppressed() {
 			"the server is not allowed to ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
 	case suppressed:
 		s.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, NeedsOperator: true, Message: fmt.Sprintf(
-			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",
+			"all members that answered before fail at once on port %d: check that the server can reach them (routes, firewalls, NetworkPolicy) and that their service works%s",
 			portOf(r), kept)}
 	}
 }

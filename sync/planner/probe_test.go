@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// answers reports whether a VM counts as one that answers, by the probe of the spec.
+// answers reports whether the server takes a VM to answer the probe of the spec.
 func answers(o *plan.Observed, m plan.VM) bool {
 	if !o.Group.Spec.Readiness.Probes() {
 		return true
@@ -85,25 +85,25 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 		{"it answers", func(*plan.Observed) {}, true, ""},
 		{"it is silent", func(o *plan.Observed) { conclude(o, o.State.VMs[0], plan.Silent) }, false, "port 5432 of 10.0.0.1: connection refused"},
 		{"nothing is concluded, and it was ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], "") }, true, ""},
-		{"nothing is concluded, and it was not ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], ""); record(o, 0, false, "", ago(9)) }, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
+		{"nothing is concluded, and it was not ready", func(o *plan.Observed) { conclude(o, o.State.VMs[0], ""); record(o, 0, false, "", ago(9)) }, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"no member was asked yet, and it was ready", func(o *plan.Observed) { o.Answers = plan.Answers{} }, true, ""},
 		{"it was down, its status does not say so yet, and it has not answered since", func(o *plan.Observed) {
 			o.Answers.Of[o.State.VMs[0].MoRef] = plan.Answer{Address: plan.AskedAddress(o.State.VMs[0].IPs), Down: true}
-		}, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
+		}, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"it has another address now", func(o *plan.Observed) {
 			conclude(o, o.State.VMs[0], plan.Silent)
 			o.State.VMs[0].IPs = []string{"10.0.0.9"}
 		}, true, ""},
 		{"it has no address", func(o *plan.Observed) { o.State.VMs[0].IPs = nil }, false, "its guest reports no address"},
 		{"it can't be asked, and was ready", func(o *plan.Observed) { refuse(o, 0) }, true, ""},
-		{"it can't be asked, and was not ready", func(o *plan.Observed) { refuse(o, 0); record(o, 0, false, "", ago(9)) }, false, "the server is not allowed to ask 10.0.0.1: it is not in --probe-networks, or is an address that no probe asks"},
+		{"it can't be asked, and was not ready", func(o *plan.Observed) { refuse(o, 0); record(o, 0, false, "", ago(9)) }, false, "the server is not allowed to ask 10.0.0.1: it is not in --probe-networks, or is an address that is never probed"},
 		{"another replica says that it is silent, and this one got an answer", func(o *plan.Observed) { record(o, 0, false, plan.ReasonNotAnswering, ago(9)) }, true, ""},
 		{"it was ready in another boot, and nothing is concluded", func(o *plan.Observed) {
 			conclude(o, o.State.VMs[0], "")
 			o.Group.Status.Members[0].BootTime = metav1.NewTime(o.State.VMs[0].Boot.Add(-time.Minute))
-		}, false, "no conclusion yet from asking port 5432 of 10.0.0.1"},
+		}, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"VMware Tools are silent, and it answers", func(o *plan.Observed) { o.State.VMs[0].Tools, o.State.VMs[0].Reported = false, true }, true,
-			"VMware Tools do not run in its guest: what they reported last since it was powered on stands"},
+			"VMware Tools do not run in its guest: their last report since its power-on still counts"},
 		{"VMware Tools have never reported, and it answers at the static address that it was given", func(o *plan.Observed) {
 			m := &o.State.VMs[0]
 			m.Tools, m.IPs, m.Addresses = false, nil, "10.0.0.1"
@@ -151,7 +151,7 @@ func TestASuppressionStaysUntilEachMemberWasAskedAgain(t *testing.T) {
 	}
 }
 
-// A member counts as not serving, and is removed beyond maxUnavailable, only if this replica knows that.
+// A replica takes down more members than maxUnavailable only if it knows that they don't serve. A member that may answer counts as serving.
 func TestMembersThatMayAnswerAreNotTakenDownTogether(t *testing.T) {
 	for name, known := range map[string]func(o *plan.Observed, i int){
 		"the status is lost, and nothing is concluded": func(o *plan.Observed, i int) {
@@ -188,7 +188,7 @@ func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 		o.Answers.Suppressed = true
 		r := planner.Make(o)
 		for _, a := range r.Actions {
-			if a.Op == plan.Mark && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyUpdate || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyResize || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
+			if marks(a, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
 				t.Fatalf("%s %s for %s: %s", a.Op, a.VM, plan.ArgsOf[plan.MarkArgs](a.Args).Why, a.Reason)
 			}
 			if a.Op == plan.Reset && strings.HasSuffix(a.Reason, "Socket)") {
@@ -198,7 +198,7 @@ func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 	})
 }
 
-func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
+func TestAForecastTakesMembersThatWereNotProbedForOnesThatAnswer(t *testing.T) {
 	o := asked(func(o *plan.Observed) {
 		o.Answers, o.Group.Status = plan.Answers{}, v1alpha1.VmGroupStatus{}
 		o.Group.Spec.Template = "debian"

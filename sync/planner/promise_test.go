@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// world is a vCenter, a loop and their faults, all at random: actions begin from the current plan, and end later, in any
-// order, some with a fault, some with a fault although they were carried out.
+// world is a vCenter and a loop with random faults: actions begin from the current plan and end later, in any order. Some fail, and some report
+// a fault although vCenter carried them out.
 type world struct {
 	*rapid.T
 	o       plan.Observed
@@ -32,7 +32,7 @@ func (w *world) say(format string, args ...any) {
 	w.diary = append(w.diary, fmt.Sprintf("%5ds ", int(w.o.Now.Sub(now).Seconds()))+fmt.Sprintf(format, args...))
 }
 
-// begin makes the plan and begins any part of it. Nothing that serves must be taken down unless enough others serve.
+// begin makes the plan and begins a random part of it. It fails if an action takes down a serving member while too few others serve.
 func (w *world) begin(all bool) {
 	w.o.Called = w.o.Now
 	w.look()
@@ -64,7 +64,7 @@ func (w *world) look() {
 	}
 }
 
-// serving counts those that are available in truth, and are not being taken down.
+// serving counts the VMs that are really available, and that no running action takes down.
 func (w *world) serving() (n int) {
 	for _, m := range w.o.State.VMs {
 		taken := halting(&w.o, m)
@@ -101,7 +101,7 @@ func (w *world) end(name string, calm bool) {
 	}
 }
 
-// apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and can ignore a request to halt.
+// apply carries out an action. A Clone whose name is taken creates nothing. Guests boot later, and can ignore a request to halt.
 func (w *world) apply(a plan.Action) {
 	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder() }) {
 		return
@@ -123,7 +123,7 @@ func (w *world) vm(moRef string) *plan.VM {
 	return nil
 }
 
-// pass lets time pass: guests boot, and what backs off becomes due.
+// pass lets time pass: guests boot, and actions that back off become due.
 func (w *world) pass(d time.Duration, calm bool) {
 	w.o.Now = w.o.Now.Add(d)
 	for name, p := range w.o.Pending {
@@ -144,7 +144,7 @@ func (w *world) pass(d time.Duration, calm bool) {
 	w.ask(calm)
 }
 
-// ask lets members that run answer, sooner or later.
+// ask makes members that run answer their probes, sooner or later.
 func (w *world) ask(calm bool) {
 	of := maps.Clone(w.o.Answers.Of)
 	if w.o.Answers.Suppressed = w.o.Answers.Suppressed && !calm; of == nil {
@@ -161,7 +161,7 @@ func (w *world) ask(calm bool) {
 	w.o.Answers.Of = of
 }
 
-// meddle is what operators and bad luck do.
+// meddle does what operators do in vCenter, and what happens by accident.
 func (w *world) meddle() {
 	if len(w.o.State.VMs) == 0 {
 		return
@@ -195,7 +195,7 @@ func (w *world) meddle() {
 	}
 }
 
-// edit is what users do.
+// edit changes the spec, as users do.
 func (w *world) edit() {
 	w.o.Group = w.o.Group.DeepCopy()
 	spec := &w.o.Group.Spec
@@ -232,8 +232,8 @@ func (w *world) edit() {
 	w.say("edit: %s replicas, %s, %d CPUs, canary %v, paused %v", fmt.Sprint(*spec.Replicas), spec.Template, spec.CPU, spec.Update.Canary, spec.Update.Paused)
 }
 
-// TestThePromiseIsKeptThroughFaultsAndInterleavings: no step that takes down a member that serves is ever begun unless
-// maxUnavailable is kept to; and when it is quiet again, the group is as its spec wants it.
+// No step that takes down a serving member begins if fewer members than maxUnavailable allows would then serve. Once the faults are over, the
+// group becomes as its spec says.
 func TestThePromiseIsKeptThroughFaultsAndInterleavings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, o: observed(rapid.Int32Range(1, 6).Draw(t, "replicas")), running: map[string]plan.Action{}, since: map[string]time.Time{}, due: map[string]time.Time{}}
@@ -264,7 +264,7 @@ func TestThePromiseIsKeptThroughFaultsAndInterleavings(t *testing.T) {
 	})
 }
 
-// calm ends all trouble, and waits until nothing is left to do.
+// calm ends all faults, and waits until nothing is left to do.
 func (w *world) calm() {
 	w.say("calm")
 	w.o.Group = w.o.Group.DeepCopy()

@@ -155,14 +155,14 @@ func TestEveryObservation(t *testing.T) {
 				if a.Op == plan.Destroy && m.Why == plan.WhyDuplicate {
 					t.Fatalf("%s of %s, which is kept", a.Op, a.VM)
 				}
-			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2 &&
+			case marks(a, plan.WhyDuplicate) && perOrdinal[m.Ordinal] < 2 &&
 				slices.ContainsFunc(o.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == m.InstanceUUID }):
 				if len(perOrdinal) <= int(o.Group.Replicas()) {
 					t.Fatalf("%s of %s, which was given up, and is needed", a.Op, a.VM)
 				}
-			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2:
+			case marks(a, plan.WhyDuplicate) && perOrdinal[m.Ordinal] < 2:
 				t.Fatalf("%s of %s, which is the member", a.Op, a.VM)
-			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate:
+			case marks(a, plan.WhyDuplicate):
 				aside[m.Ordinal]++
 			case a.Op == plan.Release:
 				t.Fatalf("%s of %s, and the group is not deleted", a.Op, a.VM)
@@ -178,7 +178,7 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		o.Finalizing, o.Group.Spec.Disks = false, []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 		for _, a := range planner.Make(o).Actions {
-			if m := find(&o, a.MoRef); a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyScaleIn && !m.Standby && m.Ordinal < o.Group.Replicas() {
+			if m := find(&o, a.MoRef); marks(a, plan.WhyScaleIn) && !m.Standby && m.Ordinal < o.Group.Replicas() {
 				t.Fatalf("%s goes, of %d", a.VM, o.Group.Replicas())
 			}
 		}
@@ -255,7 +255,7 @@ func TestEveryObservation(t *testing.T) {
 			return n
 		}
 		for _, a := range r.Actions {
-			if a.Op != plan.Mark || plan.ArgsOf[plan.MarkArgs](a.Args).Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark || find(&o, a.MoRef).Standby {
+			if !marks(a, plan.WhyScaleIn) || o.Pending[a.VM].Op == plan.Mark || find(&o, a.MoRef).Standby {
 				continue
 			}
 			for _, m := range o.State.VMs {
@@ -284,7 +284,7 @@ func TestEveryObservation(t *testing.T) {
 		allowed, forty := 0, intstr.FromString("40%")
 		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
 		for _, a := range planner.Make(o).Actions {
-			if unhealthy > max(1, allowed) && (a.Op == plan.Reset || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing) {
+			if unhealthy > max(1, allowed) && (a.Op == plan.Reset || marks(a, plan.WhyHealing)) {
 				t.Fatalf("%s of %s while %d are unready, and %d can be", a.Op, a.VM, unhealthy, allowed)
 			}
 		}
@@ -377,13 +377,13 @@ func TestEveryObservation(t *testing.T) {
 	}))
 }
 
-// TestRepeatedPlanningConverges lets a model vCenter carry out any part of each plan, with any part of it
-// failing, members dying and being powered off in between at first, and checks that it ends at the goal.
+// TestRepeatedPlanningConverges carries out random parts of each plan in a model of vCenter. At first, random steps fail, and members are
+// destroyed or powered off. The group must reach its goal.
 func TestRepeatedPlanningConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
 		for round := 0; ; round++ {
-			if round > 1000 { // the standby members that are too old are made again each hour, and the window opens once a day
+			if round > 1000 { // the server recreates the standby members that are too old each hour, and the window opens once a day
 				t.Fatalf("no end after %d rounds: %+v", round, planner.Make(o))
 			}
 			o.Called = o.Now
@@ -439,7 +439,7 @@ func TestFinalizedIsAnsweredOnlyWhenNothingIsLeft(t *testing.T) {
 	})
 }
 
-// The forecast is what `vmgroup plan` prints; it must reach the goal that the loop reaches.
+// The forecast, which `vmgroup plan` prints, must reach the same goal as the loop.
 func TestAForecastEndsWhenNothingIsLeftToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)

@@ -133,7 +133,7 @@ func (s *steps) quarantine(q *member, why string) {
 	a := plan.Action{VM: s.facts.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
-		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
+		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it was powered on right after it went into quarantine, by a call that reached vCenter late"
 	case q.Why == plan.WhyDuplicate && !s.facts.blocksName(q):
 		return
 	case q.VM.Name == q.name:
@@ -141,7 +141,7 @@ func (s *steps) quarantine(q *member, why string) {
 	case q.VM.Folder != s.facts.State.Folder || q.VM.Folder == "":
 		return
 	case s.facts.State.Quarantine == "":
-		a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.facts.State.Folder}, Reason: "removed members are kept in it"}
+		a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.facts.State.Folder}, Reason: "removed members are kept in the quarantine folder"}
 	default:
 		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.facts.State.Quarantine}
 	}

@@ -61,7 +61,8 @@ func TestAnAdoptedMemberThatReportsNothingIsHealedOnlyAfterItsNextPowerOn(t *tes
 	}
 }
 
-// Members become too old while others are refreshed, so the number of updated ones need not grow: that is no stall.
+// While some members are replaced for their age, others become too old. So the number of updated members need not grow, and the update hasn't
+// stopped.
 func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	t.Parallel()
 	o := observed(4)
@@ -90,14 +91,14 @@ func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	}
 }
 
-// Outside the windows no update takes a ready member down that is not marked. A standby member has no clients.
+// Outside the windows, no update takes down a ready member without a mark. Standby members, which have no clients, are updated at any time.
 func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)
 		closed(&o)
 		for _, a := range planner.Make(o).Actions {
 			m := find(&o, a.MoRef)
-			if a.Op == plan.Mark && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyUpdate || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyResize || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle) && !m.Marked &&
+			if marks(a, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle) && !m.Marked &&
 				!strings.HasPrefix(m.Prepared, plan.Unprepared) && !m.Standby {
 				t.Fatalf("%s of %s outside the windows: %s", a.Op, a.VM, a.Reason)
 			}

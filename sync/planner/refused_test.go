@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// A spec that slips past the schema does not give a tenant what the schema forbids.
+// If a spec that the schema forbids is stored nevertheless, the tenant doesn't get what the schema forbids.
 func TestARefusedSpecHasNoChildren(t *testing.T) {
 	t.Parallel()
 	many := make([]v1alpha1.ServicePort, 50_000)

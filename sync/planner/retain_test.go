@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two adopted members have each other's former names: neither can have its own back while the other is there.
+// Two adopted members have each other's former names, so neither can get its former name back while the other exists.
 func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	o := observed(2)
 	o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
@@ -33,7 +33,8 @@ func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	}
 }
 
-// A released VM has no stamp that tells another replica of the deletion; what is removed needs no mark: nothing takes a deletion back.
+// A released VM has no stamp, so another replica wouldn't learn of the deletion from it. Members that are removed need no mark, because no
+// deletion is taken back.
 func TestADeletionIsAnnouncedByAMarkOnlyWhereMembersAreReleased(t *testing.T) {
 	steps := func(change func(*plan.Observed)) (ops []plan.Op) {
 		o := withStandby(2, 1)
@@ -83,7 +84,8 @@ func TestADeletionIsAnnouncedByAMarkOnlyWhereMembersAreReleased(t *testing.T) {
 	}
 }
 
-// A server that is started again and again would begin to wait each time. The mark of the deletion says since when other replicas know.
+// A server that is restarted again and again would start the wait for leases each time. The time of the deletion's mark says since when other
+// replicas know of the deletion.
 func TestADeletionThatRetainsEndsThoughTheServerStartsAgainAndAgain(t *testing.T) {
 	for after, ends := range map[time.Duration]bool{0: false, 2 * time.Minute: false, plan.ClockSkew + 90*time.Second: true} {
 		o := observed(1)

@@ -15,8 +15,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// returns is a group whose VMs leave vCenter's inventory and come back, without any memory of a process: what is missing is what the status
-// of a plan records and vCenter does not have.
+// returns is a group whose VMs leave vCenter's inventory and come back, planned by processes that remember nothing: a member is missing if a
+// status records it and vCenter doesn't have it.
 type returns struct {
 	fatalf   func(string, ...any)
 	o        plan.Observed
@@ -39,7 +39,7 @@ func (w *returns) say(format string, args ...any) {
 	w.diary = append(w.diary, fmt.Sprintf(format, args...))
 }
 
-// edit changes the spec. A call with it has no older status than the one that is stored now.
+// edit changes the spec. A hook call with the new spec has the status that is stored now, or a newer one.
 func (w *returns) edit(what string, f func(*v1alpha1.VmGroupSpec)) {
 	w.o.Group = w.o.Group.DeepCopy()
 	f(&w.o.Group.Spec)
@@ -52,7 +52,7 @@ func (w *returns) scale(replicas int32) {
 	w.edit(fmt.Sprintf("%d replicas", replicas), func(s *v1alpha1.VmGroupSpec) { s.Replicas = &replicas })
 }
 
-// leave removes VMs from the inventory that match.
+// leave removes the matching VMs from the inventory.
 func (w *returns) leave(matches func(*plan.VM) bool) {
 	w.o.State.VMs = slices.DeleteFunc(slices.Clone(w.o.State.VMs), func(vm plan.VM) bool {
 		known := func(s v1alpha1.VmGroupStatus) bool { // one that vanishes before a status has it is forgotten (docs/design.md, known limits)
@@ -67,8 +67,8 @@ func (w *returns) leave(matches func(*plan.VM) bool) {
 	})
 }
 
-// back returns the VMs that left, with other moRefs unless they keep theirs. Nothing but a status that was written while they were away tells
-// of those.
+// back returns the VMs that left to the inventory, with other moRefs unless keep is true. For VMs that keep their moRefs, only a status that was
+// written while they were missing shows that.
 func (w *returns) back(keep bool) {
 	if keep {
 		w.step(*w.status(), 0)
@@ -149,7 +149,7 @@ func (w *returns) step(status v1alpha1.VmGroupStatus, most int) (acted bool) {
 	return len(r.Actions) > 0
 }
 
-// settled: who came back is a member like others once the group has no member too many.
+// settled forgets which VMs came back once the group has no member too many: from then on, they are members like others.
 func (w *returns) settled() {
 	places := map[int32]bool{}
 	for _, vm := range w.o.State.VMs {
@@ -167,8 +167,8 @@ func (w *returns) settled() {
 	}
 }
 
-// judge: no member that was there all the time goes while too few would stay without those that came back; and none is destroyed that was
-// given up.
+// judge fails if an action removes a member that was never missing while too few such members would be left, or destroys a VM that was given
+// up.
 func (w *returns) judge(a plan.Action) {
 	vm := find(&w.o, a.MoRef)
 	takes := a.Op == plan.Mark || a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Destroy || a.Op == plan.Quarantine
@@ -224,7 +224,7 @@ func isOrdinal(ordinals ...int32) func(*plan.VM) bool {
 	return func(vm *plan.VM) bool { return slices.Contains(ordinals, vm.Ordinal) }
 }
 
-// Found by hand, on a real control plane: the given-up web-0 was a member again, and web-3, which had run all the time, was destroyed. (The
+// Found by hand, with a real control plane: web-0, which was given up, became a member again, and web-3, which had run all the time, was destroyed. (The
 // groups are smaller here.)
 func TestAMemberThatWasGivenUpAndComesBackIsKeptAndNoOtherGoes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -313,7 +313,7 @@ func TestTheOnlyMemberThatRanStaysWhenTheOthersComeBack(t *testing.T) {
 	}
 }
 
-// The returning one is one too many while the group is paused, and a status that another process wrote says so.
+// The VM that returns is one too many while the group is paused. Only a status that another process wrote says that it was missing.
 func TestWhoCameBackGoesFirstHoweverLongThatWaits(t *testing.T) {
 	for _, givenUp := range []bool{false, true} {
 		w := newReturns(t, 3)
@@ -342,7 +342,7 @@ func TestWhoCameBackGoesFirstHoweverLongThatWaits(t *testing.T) {
 	}
 }
 
-// A member that the group needed when it came back is one like others: a later scale-in follows the policy.
+// A member that the group needed when it came back is a member like others: a later scale-in removes members in the usual order.
 func TestAMemberThatCameBackAndWasNeededIsAMemberLikeOthers(t *testing.T) {
 	w := newReturns(t, 3)
 	w.leave(isOrdinal(0))
@@ -354,8 +354,8 @@ func TestAMemberThatCameBackAndWasNeededIsAMemberLikeOthers(t *testing.T) {
 	w.want("new-web-0-back new-web-1", "")
 }
 
-// Of two VMs of one ordinal that run, the newer one is the member. So a VM from quarantine, which is older, must not take the place of one that
-// was given up.
+// Of two VMs with one ordinal that run, the newer one is the member. So the server must not bring back an older VM from quarantine for the
+// ordinal of a member that was given up.
 func TestNoVMFromQuarantineTakesThePlaceOfOneThatWasGivenUp(t *testing.T) {
 	w := newReturns(t, 2)
 	w.edit("quarantine", func(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 36000 })
@@ -384,7 +384,7 @@ func TestNoVMFromQuarantineTakesThePlaceOfOneThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// A member that spec.replace names is replaced, unless it was given up and came back with the moRef that it had.
+// A member that spec.replace names is replaced, unless it was given up and came back with its former moRef.
 func TestAMemberThatWasGivenUpAndComesBackWithItsMoRefIsKept(t *testing.T) {
 	w := newReturns(t, 3)
 	w.leave(isOrdinal(1))
@@ -397,7 +397,7 @@ func TestAMemberThatWasGivenUpAndComesBackWithItsMoRefIsKept(t *testing.T) {
 	w.want("new-web-0 new-web-2", "new-web-1 Duplicate")
 }
 
-// The ordinal's persistent disk is more than who served: such a VM goes as a scale-in goes, which keeps the disk.
+// The VM has the ordinal's persistent disk, so it isn't kept in quarantine as a duplicate: it is removed as in a scale-in, which keeps the disk.
 func TestAMemberWithPersistentDisksThatWasGivenUpGoesAsInAScaleIn(t *testing.T) {
 	w := newReturns(t, 2)
 	w.scale(0)

@@ -52,13 +52,13 @@ func (p *place) ordinalOf(f *flight) int8 {
 	return none
 }
 
-// called: a replica gets a hook call, with the old spec or the new one. Metacontroller has one worker for a parent, so once a
-// finalizing call was made no other follows (a call that waited in a socket is loop's echo); after finalized, none at all.
+// called gives a replica a hook call, with the old spec or the new one. Metacontroller has one worker for a parent, so after a finalizing call no
+// sync call follows (suspend.go in sync/loop handles a call that waited in a socket), and after the group is finalized no call at all.
 func (x *search) called(p *place, r int8, then func(move, *place, string)) {
 	for gen := uint8(1); gen <= 2 && !p.ended; gen++ {
 		finalizing := x.deletes() && gen == 2
 		if c := &p.replicas[r]; gen < c.gen || p.begun && !finalizing {
-			continue // stale: answered from memory, renews nothing
+			continue // a stale call: answered from memory, it renews no lease
 		}
 		q := *p
 		c := &q.replicas[r]
@@ -109,7 +109,7 @@ func (p *place) leftBehind() (wrong string) {
 	return wrong
 }
 
-// agedAndLooked: the last call becomes old; something that changed is seen.
+// agedAndLooked makes the last call of a replica old, or shows the replica something that has changed.
 func (x *search) agedAndLooked(p *place, r int8, then func(move, *place, string)) {
 	c := &p.replicas[r]
 	// The end of a lease is a move only where it matters: an idle replica of a group that stays, or that ends the group itself, does
@@ -194,7 +194,7 @@ func (p *place) saw(r int8) {
 	}
 }
 
-// turned: the group's turn has come, and the first step of its plan begins; the next one where the first backs off.
+// turned begins the first step of a replica's plan, because the group's turn has come; if that step backs off, the next one.
 func (x *search) turned(p *place, r int8, then func(move, *place, string)) {
 	if p.replicas[r].call == unleased {
 		return
@@ -238,7 +238,7 @@ func (x *search) unannounced(p *place, r int8, f *flight) string {
 	return ""
 }
 
-// forgot: a failure of a step that is no longer planned was a minute ago.
+// forgot drops the failure of a step that is no longer planned, as the loop does after a minute.
 func (x *search) forgot(p *place, r int8, k uint8, then func(move, *place, string)) {
 	f := &p.replicas[r].failed[k]
 	if f.op == 0 || p.replicas[r].running[k].op != 0 || p.replicas[r].call == unleased || f.vm >= 0 && p.poweringOff(f.vm) { // no power-off takes a minute
@@ -255,7 +255,7 @@ func (x *search) forgot(p *place, r int8, k uint8, then func(move, *place, strin
 	then(move{what: "forgets that it failed:", who: r, op: searchOps[f.op], ordinal: int8(k)}, &q, "")
 }
 
-// killed: a replica's process ends, and another begins. It reads the inventory again, and vCenter's tasks continue.
+// killed ends a replica's process and starts another one, which reads the inventory again. vCenter's tasks continue.
 func (x *search) killed(p *place, r int8, then func(move, *place, string)) {
 	if p.kills >= x.kills {
 		return

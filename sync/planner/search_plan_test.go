@@ -241,7 +241,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 	return o
 }
 
-// countUnconfirmed plants that a recorded member which is not seen counts as present: others go instead.
+// countUnconfirmed plants the defect that a recorded member that vCenter doesn't show counts as present, so others are removed instead.
 func (x *search) countUnconfirmed(p *place, c *replica, o *plan.Observed) {
 	if !x.without("the unconfirmed as leaving") {
 		return
@@ -271,7 +271,7 @@ func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	return vm
 }
 
-// moRef names a VM in Pending; one that is gone has a name that no seen VM has.
+// moRef returns the moRef of a VM in Pending; for a VM that is gone, one that no seen VM has.
 func (c *replica) moRef(vm int8) string {
 	switch {
 	case vm == none:

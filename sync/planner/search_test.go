@@ -1,9 +1,9 @@
 package planner_test
 
-// Small worlds, searched completely. Two replicas, one group of up to three members and one edit: a breadth-first search goes
-// through every place that the real planner.Make can lead to when everything that can go wrong does, in every order, and checks at
-// each step the invariants 1, 2, 4, 7, 10 and 14 of docs/design.md. It ends where no new place appears, or at a bound.
-// search_scenarios_test.go lists the worlds, and how far a search of each gets.
+// This file searches small worlds: two replicas, a group of up to three members, and one edit of its spec. A breadth-first search visits every
+// place (state of the world) that the real planner.Make can lead to if anything goes wrong at any time, in any order. At each step it checks
+// the invariants 1, 2, 4, 7, 10 and 14 of docs/design.md. It ends when no new place appears, or at a bound. search_scenarios_test.go lists the
+// worlds, and how far the search of each gets.
 //
 //	go test ./sync/planner -run SmallWorld -v                                        a few seconds: the small ones whole, the others begun
 //	go test ./sync/planner -run 'SmallWorld|Planted' -v -timeout 2h -search.full     all, as far as -search.states allows
@@ -13,17 +13,16 @@ package planner_test
 // first step of its plan begins; a step calls vCenter; its task ends; it is refused; it is carried out and its reply is lost; a
 // failure is forgotten; the process is killed and forgets all, and vCenter's tasks continue.
 //
-// What the loop does between planner.Make and vCenter is repeated here, as far as a plan or a step depends on it: what is under
-// way or has failed, by member; the call, its generation and what came after it; finalizing, newestStamp, ownFolders,
-// folderSeen, emptied; read your writes; the lease. So is what package vsphere checks before a call. A change of either has to
-// be made here too; defects (search_defects_test.go) show that the model needs each of these guards for the search to find
-// nothing.
+// The model repeats what the loop does between planner.Make and vCenter, as far as a plan or a step depends on it: which steps run or have
+// failed, by member; the call, its generation and what came after it; finalizing, newestStamp, ownFolders, folderSeen, emptied; that a replica
+// reads its own writes; the lease. It also repeats what package vsphere checks before a call. If you change either, change the model, too. The
+// defects (search_defects_test.go) show that without any one of these guards, the search finds a violation.
 //
-// What is left out, and why that is fair:
+// What the model leaves out, and why the search is still valid:
 //
-//   - Where it says "seen in order", a replica sees vCenter as it was at one moment, as its stream of changes shows it, and beyond
-//     that only what its own steps read: these worlds are too large otherwise. Else each VM can be seen at any age, and the
-//     group's folder too.
+//   - In a scenario that says "seen in order", a replica sees vCenter as it was at one moment, as its stream of changes shows it, and what its
+//     own steps read later: otherwise these worlds are too large. In other scenarios, a replica can see each VM, and the group's folder, as
+//     it was at any time.
 //   - Times are kept only as far as a decision needs them (a lease has ended or not), and
 //     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's
 //     time-out. So no guest is asked to halt: PowerOff takes members down. Members that are on are ready, and none is healed.
@@ -45,13 +44,13 @@ package planner_test
 //     of a failed step at once, and an inventory whose stream is silent for so long is no longer known.
 //   - What a replica reads of all members after its mark's reply was lost, it reads at once: vsphere waits for that before
 //     the step returns.
-//   - After the deletion's first call, no other call comes: Metacontroller has one worker for a parent. pause.go in sync/loop
+//   - After the deletion's first call, no other call comes: Metacontroller has one worker for a parent. suspend.go in sync/loop
 //     handles a call that waited in a socket.
 //   - A place has room for eight VMs, those that are gone and still seen included, and for three steps of a killed replica. Moves
 //     beyond are cut and counted, and a world with such moves isn't called whole. Two replicas that don't see what the other does can
 //     clone and remove a VM again and again, without end: with room for ten VMs, scale 2 to 1 has the same 66 moves cut.
-//   - The two replicas are alike: places that differ in which is which are one. So are those that differ in what no plan and no
-//     step looks at (place.tidy).
+//   - The two replicas are interchangeable: two places that differ only in which replica is which count as one. So do places that differ only
+//     in facts that no plan and no step uses (place.tidy).
 
 import (
 	"encoding/binary"
@@ -109,7 +108,7 @@ type origin struct {
 	nth  uint16
 }
 
-// form brings a place to its one form, and encodes it. The two replicas are alike, so the lesser form counts.
+// form returns the encoded canonical form of a place. Since the replicas are interchangeable, it is the lesser of the two encodings.
 func (x *search) form(p *place, room *[2][]byte) (text []byte, swapped bool) {
 	p.tidy(x.scenario)
 	room[0] = p.text(room[0][:0])
@@ -121,7 +120,7 @@ func (x *search) form(p *place, room *[2][]byte) (text []byte, swapped bool) {
 	return room[0], false
 }
 
-// begin is the first place: all is as generation 1 wants it, and both replicas know it.
+// begin returns the first place: the group is as the spec of generation 1 says, and both replicas know that.
 func (x *search) begin() *place {
 	p := &place{folder: 1}
 	for i := range p.orphans {

@@ -7,16 +7,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// This file is what is between a plan and vCenter in the small world: whether a step is called, refused or lost, and what package vsphere
-// checks. What a step that succeeds does to its VM is plan.Apply's, as in the forecast and in test/world.
+// This file models what is between a plan and vCenter: whether a step's call is made, refused or lost, and what package vsphere checks. plan.Apply
+// says what a step that succeeds does to its VM, as in the forecast and in test/world.
 
-// twoMoments reports whether a step's call and the end of its task are two moments, because another step asks in between: Unmark
-// for a running PowerOff, the end of a group for a Clone. An Unmark writes first, then asks; a PowerOn that promotes writes first.
+// twoMoments reports whether the model separates a step's call from the end of its task, because another step looks for running tasks in between:
+// Unmark for a PowerOff, the end of a group for a Clone. An Unmark writes the stamp and then looks; a PowerOn that promotes writes the stamp first.
 func (x *search) twoMoments(f *flight) bool {
 	return f.is(plan.PowerOn) && f.standby || f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
 }
 
-// went: a step continues. It is carried out, or refused, or carried out and its reply is lost.
+// went continues a step: it is carried out, or refused, or carried out and its reply is lost.
 func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)) {
 	f := p.replicas[r].running[k]
 	m := move{who: r, op: searchOps[f.op], ordinal: p.ordinalOf(&f)}
@@ -94,7 +94,7 @@ func (p *place) poweringOff(vm int8) (is bool) {
 	return is
 }
 
-// call is the first moment of a step of two.
+// call makes the call of a step that has two moments.
 func (x *search) call(q *place, f *flight) (wrong string, may bool) {
 	switch {
 	case f.is(plan.Clone):
@@ -222,16 +222,15 @@ func (x *search) applied(m *machine, f *flight) machine {
 		why: uint8(slices.Index(searchWhy, vm.Why)), gen: uint8(vm.Generation), size: uint8(vm.CPU)}}
 }
 
-// carry is what the end of a step's task does. It is done or not done; vm is its object.
+// carry ends a step's task. done reports whether the task succeeded; vm is the VM that it changed.
 func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong string) {
 	vm = f.vm
 	var m *machine
 	if vm >= 0 && q.vms[vm].alive {
 		m = &q.vms[vm]
 	}
-	// vCenter does one thing to a VM at a time: what comes while it is powered off fails as TaskInProgress ([doc] of
-	// PowerOnVM_Task, ReconfigVM_Task and the others: "if the virtual machine is busy"). The search does not assume
-	// that for stamps.
+	// vCenter changes a VM by one task at a time: a task that begins while the VM is being powered off fails with TaskInProgress ([doc] of
+	// PowerOnVM_Task, ReconfigVM_Task and the others: "if the virtual machine is busy"). The search doesn't assume that for stamps.
 	if m != nil && q.poweringOff(vm) && (f.is(plan.PowerOn) || f.is(plan.Reconfigure) || f.is(plan.Destroy)) {
 		return false, vm, ""
 	}
@@ -293,7 +292,7 @@ func (p *place) newFolder() uint8 {
 	return next
 }
 
-// cloned: one name in one folder is the lock.
+// cloned ends a Clone. It fails if the folder contains another object with the name, which is the lock of the ordinal.
 func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) {
 	if q.folder == 0 || q.folder != f.folder || int(f.key) == x.unmanaged {
 		return false, none, ""

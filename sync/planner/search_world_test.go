@@ -160,8 +160,8 @@ func (p *place) flights(f func(*flight)) {
 	}
 }
 
-// tidy brings a place to the one form of all places that differ from it in nothing that matters: VMs and folders that no
-// replica knows any more are forgotten, numbers are reassigned, failures that no plan looks at are dropped.
+// tidy brings places that differ only in facts that don't matter to the same form: it forgets VMs and folders that no replica knows any more,
+// assigns numbers again, and drops failures that no plan uses.
 func (p *place) tidy(sc *scenario) {
 	kept, to := p.vms, [maxVMs]int8{}
 	order := make([]uint8, 0, maxVMs)
@@ -220,8 +220,8 @@ func (p *place) tidy(sc *scenario) {
 	})
 }
 
-// matters reports whether a plan looks at a failure: sync/planner asks Pending, of what is not running, only for steps that may
-// have taken a member down, for a Mark, and in finalize for what cannot be done at all.
+// matters reports whether a plan uses a failure. Of the steps in Pending that don't run, sync/planner uses only those that may have taken a member
+// down, a Mark, and in finalize those that can't be done at all.
 func (c *replica) matters(sc *scenario, f *failure) bool {
 	if c.finalizing || f.vm < 0 || searchOps[f.op].TakesDown() {
 		f.tried = 0
@@ -287,7 +287,7 @@ func (p *place) tidyFolders() {
 	}
 }
 
-// swapped is the place with the replicas exchanged: the two are alike.
+// swapped returns the place with the replicas exchanged.
 func (p *place) swapped() *place {
 	q := *p
 	q.replicas[0], q.replicas[1] = p.replicas[1], p.replicas[0]

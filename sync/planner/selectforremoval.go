@@ -9,11 +9,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// victims returns the indices of the members in the order in which they are removed: members with a mark first, then those that
-// spec.scaleIn.remove names, the unready, the outdated, the others, and the protected last. Members of one rank are in the order of
-// spec.scaleIn.order. Before all of these come members that were missing and returned, while the group has too many. Updates, healing,
-// power cycles and standby members use the same order, which withinCanary changes while a canary bounds an update. Duplicates are left out
-// (duplicates.go).
+// victims returns the indices of the members in the order in which a scale-in removes them: members that were missing and that vCenter shows
+// again, while the group has too many; those that are marked for removal; those in spec.scaleIn.remove; those that aren't ready, or whose
+// guests are shutting down; those marked for a power cycle; those that differ from the spec; the others. Members in spec.scaleIn.protected that
+// weren't missing come last, in the same order. Of equal members, one of the fullest zone comes first (keepZonesEven), then spec.scaleIn.order
+// decides. With persistent disks, a scale-in removes only members whose ordinals are replicas or more (excess).
+//
+// withinCanary changes this order: updated members beyond update.canary come before those that differ. Updates, healing, power cycles and
+// standby members use the same order. Duplicates are left out (duplicates.go). The comment of v1alpha1.ScaleIn and docs/fields.md describe the
+// order, too.
 func (s *sets) victims() []int { return s.orderOf(s.members) }
 
 // orderOf is victims for a list of members or standby members.
@@ -148,7 +152,7 @@ func (d *decision) selectForRemoval(order []int) {
 	blocked, queued := false, 0
 	scaleIn := func(m *member) string {
 		if m.givenUp {
-			return "it was given up while vCenter did not have it, and the group has its members without it"
+			return "it was given up while vCenter did not have it, and the group has enough members without it"
 		}
 		return fmt.Sprintf("scale-in: from %s to %d", count(d.sets.ordinals, "member"), d.facts.want)
 	}

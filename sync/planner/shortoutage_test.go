@@ -23,7 +23,7 @@ func unknown(t *testing.T, since time.Time) plan.Observed {
 	return o
 }
 
-func TestAShortOutageIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
+func TestAShortOutageIsNotReportedAndNothingIsDoneDuringIt(t *testing.T) {
 	t.Parallel()
 	o := unknown(t, now)
 	was := asJSON(t, o.Group.Status)

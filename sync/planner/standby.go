@@ -48,7 +48,7 @@ func (s *sets) examineStandby() {
 	}
 	for _, m := range s.facts.Group.Status.Standby {
 		if !here[m.MoRef] && !filled[m.Ordinal] && !s.facts.departed.Has(m.MoRef, "") {
-			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
+			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, notSeen
 			s.notFoundStandby, s.unseenStandby[m.Ordinal] = append(s.notFoundStandby, m), true
 		}
 	}
@@ -123,7 +123,7 @@ func (s *steps) promoteStandby(m *member, why string) {
 	}
 }
 
-const runningText = "a standby member that was powered on is a member"
+const runningText = "a standby member that was powered on becomes a member"
 
 func (f *facts) promotion(m *member, reason string) plan.Action {
 	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
@@ -136,7 +136,7 @@ func (d *decision) promotionText(n int) string {
 	case d.sets.ordinals+len(d.arriving)+n < d.facts.want:
 		return d.sets.membersText()
 	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.nominated == plan.WhyHealing }):
-		return "in place of an unhealthy member"
+		return "instead of an unhealthy member"
 	}
 	return d.surgeText(n + 1)
 }
@@ -250,7 +250,7 @@ func (f *facts) lacksPreparation(m *member) bool {
 func (f *facts) upkeep(m *member) string {
 	switch {
 	case f.lacksPreparation(m):
-		return "prepared as a standby member"
+		return "it must be prepared as a standby member"
 	case m.disks != "":
 		return "disks: it " + m.disks
 	}
@@ -317,7 +317,7 @@ func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
 			s.Reason, s.Message = r.why(m)
 		}
 		if s.Reason == reasonOff {
-			s.Reason, s.Message = plan.ReasonDiffers, cmp.Or(m.differs(), "it is being prepared, promoted or made again")
+			s.Reason, s.Message = plan.ReasonDiffers, cmp.Or(m.differs(), "it is being prepared, promoted or recreated")
 		}
 		s.Message = plan.Printable(s.Message)
 		all = append(all, s)

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// withStandby is a group that lacks nothing, with standby members of the next ordinals.
+// withStandby is a settled group whose standby members have the ordinals after its members.
 func withStandby(replicas, standby int32) plan.Observed {
 	o := observed(replicas)
 	o.Group.Spec.Standby = standby
@@ -25,7 +25,7 @@ func withStandby(replicas, standby int32) plan.Observed {
 	return o
 }
 
-// step is the action for a member; empty if there is none.
+// stepFor returns the step that a plan has for a member; empty if it has none.
 func stepFor(r *plan.Result, vm string) plan.Op {
 	for _, a := range r.Actions {
 		if a.VM == vm {
@@ -136,7 +136,7 @@ func TestStandbyMembersWithoutAddressesAreReportedButNotWhileMembersGiveTheirsBa
 	}
 }
 
-// The order of a map must not be that of the verdicts: equal facts give equal answers. (Found by TestEveryObservation.)
+// The order of the verdicts must not be that of a map, since equal facts give equal answers. (Found by TestEveryObservation.)
 func TestVerdictsOfStandbyMembersThatAreBeingClonedAreByOrdinal(t *testing.T) {
 	t.Parallel()
 	o := observed(0)

@@ -136,7 +136,7 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberVanished, plan.Printable(m.Message)
 		if !a.missing {
 			m.Reason, m.VanishedAt = plan.ReasonMemberNotSeen, metav1.Time{}
-			m.Message = "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
+			m.Message = notSeen
 		}
 		m.Message = together(m.Message, unseen)
 		all = append(all, m)
@@ -189,7 +189,7 @@ func (r *report) why(m *member) (reason, message string) {
 	case m.difference() != "":
 		return plan.ReasonDiffers, m.difference()
 	case m.Reported && !m.Tools:
-		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: what they reported last since it was powered on stands"
+		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: their last report since its power-on still counts"
 	}
 	return "", ""
 }

@@ -162,9 +162,6 @@ func (s *steps) failing() (n int) {
 	for i := range s.wanted {
 		n += int(oneIf(s.wanted[i].blocked && s.wanted[i].MemberKey()))
 	}
-	if s.facts.Finalizing {
-		n += len(s.sets.missingNames())
-	}
 	return n
 }
 

@@ -106,7 +106,7 @@ var changeStories = map[string]func(*story){
 			half := intstr.FromString("50%")
 			g.Update.Canary = &half
 		}))
-		s.happens("scaled to 5 meanwhile: the new one is of the new template", s.scale(5))
+		s.happens("scaled to 5 during the update: the new one is of the new template", s.scale(5))
 		s.happens("scaled to 7", s.scale(7))
 		s.happens("back to 4: two of the new template and two of the old one are left", s.scale(4))
 		s.happens("paused, and one is deleted by an operator: it is recreated", func(o *plan.Observed) {

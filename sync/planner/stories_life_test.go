@@ -85,7 +85,7 @@ var lifeStories = map[string]func(*story){
 			second.MoRef, second.Name = "vm-666", "web-0 (restored)"
 			o.State.VMs = append(o.State.VMs, second)
 		})
-		s.happens("somebody deletes it in vCenter, and another one turns up that was never on", func(o *plan.Observed) {
+		s.happens("an operator deletes it in vCenter, and another duplicate turns up that was never on", func(o *plan.Observed) {
 			i := slices.IndexFunc(o.State.VMs, func(vm plan.VM) bool { return vm.MoRef == "vm-666" })
 			o.State.VMs = slices.Delete(slices.Clone(o.State.VMs), i, i+1)
 			o.State.Gone = append(o.State.Gone, plan.Gone{MoRef: "vm-666"})

@@ -97,7 +97,7 @@ var refreshStories = map[string]func(*story){
 			s.scale(1)(o)
 		})
 		s.patience = 30 * time.Minute
-		s.happens("nobody takes the annotation away: its time is over", nothing)
+		s.happens("no operator removes the annotation: its time is over", nothing)
 		s.patience = time.Minute
 		s.happens("the last one is held, and the group is deleted", func(o *plan.Observed) {
 			annotate("node-drain", o.State.VMs[0].Name+"/"+o.State.VMs[0].MoRef)(o)

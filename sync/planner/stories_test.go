@@ -20,15 +20,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden stories")
 
-// story is a group's life in a model vCenter. Its diary is kept under testdata/stories and reads top to bottom:
-// what happened, then round by round what was planned and what the user sees.
+// story is a group's life in a model of vCenter. Its diary, in testdata/stories, says what happened, and then for each round which steps were
+// planned and what the user sees.
 type story struct {
 	o     plan.Observed
 	diary strings.Builder
 	said  map[string]bool // conditions are written once
-	// patience is the longest pause that is written as one; a longer one ends the chapter.
+	// patience is the longest wait that the diary has; before a longer one, happens returns.
 	patience time.Duration
-	// boot says how guests react to an action, where they do not just boot and halt; can be nil.
+	// boot changes how guests react to an action; if it is nil, they boot and halt.
 	boot func(*plan.Observed, plan.Action)
 	// heard gets each plan that is made; can be nil.
 	heard func(*plan.Result)
@@ -56,8 +56,8 @@ func everyResult(heard func(story string, r *plan.Result)) {
 	}
 }
 
-// happens writes a headline, changes the world, and lets the plans run until nothing is left to do. Where a plan waits
-// for a time to pass, it passes.
+// happens writes a headline, changes the observation, and carries out plans until nothing is left to do. If a plan waits for a time, that time
+// passes.
 func (s *story) happens(what string, change func(o *plan.Observed)) {
 	fmt.Fprintf(&s.diary, "\n== %s\n", what)
 	s.o.Group = s.o.Group.DeepCopy()

@@ -61,8 +61,8 @@ func answerUnselected(o *plan.Observed) plan.Result {
 func unselectedRefusal(o *plan.Observed, why string) *plan.Refusal {
 	return &plan.Refusal{Message: fmt.Sprintf("VmGroup %s/%s is not being deleted, but its CompositeController no longer selects it, and %s. "+
 		"Nothing is removed: VMs, status and children stay. Without sync calls this server soon stops acting for the group: it does not scale, update or heal. "+
-		"To continue, put back the group's labels or the CompositeController's spec.parentResource.labelSelector. "+
-		"To remove the VMs, or to make the group elsewhere, delete the VmGroup: its VMs are removed from this vCenter then, as spec.deletion says.",
+		"To continue, restore the group's labels or the CompositeController's spec.parentResource.labelSelector. "+
+		"To remove the VMs, or to create the group elsewhere, delete the VmGroup: its VMs are removed from this vCenter then, as spec.deletion says.",
 		o.Group.Namespace, o.Group.Name, why)}
 }
 

@@ -77,7 +77,7 @@ func TestAnUnselectedGroupsStatusSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// Each of these is a reason to keep a group without visible VMs.
+// Each of these is a reason not to remove the finalizer of a group of which vCenter shows no VM.
 func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 	t.Parallel()
 	recorded := v1alpha1.Member{Name: "web-0", MoRef: "vm-100"}
@@ -152,7 +152,7 @@ func confirming(state plan.State) map[string]plan.Pending {
 	return map[string]plan.Pending{plan.ConfirmKey: {Op: plan.ConfirmGone, State: state, Fault: plan.Fault{Message: "clones are running"}}}
 }
 
-// With replicas 0, what a group has may be its persistent disks alone: another vCenter must not make new, empty ones.
+// A group with replicas 0 may have only its persistent disks. In another vCenter, the server must not create new, empty disks for it.
 func TestNothingIsCreatedWhereTheDisksThatMembersLeftAreInAnotherVCenter(t *testing.T) {
 	t.Parallel()
 	o := observed(1)

@@ -244,11 +244,10 @@ func (d *decision) whatHolds() string {
 
 // heldText says how many members that differ from the spec are held, and which field holds them.
 func (r *report) heldText() string {
-	n := 0
+	n, all := 0, 0
 	for i := range r.sets.members {
-		if r.sets.members[i].delay == held {
-			n++
-		}
+		n += int(oneIf(r.sets.members[i].delay == held))
+		all += int(oneIf(!r.sets.members[i].duplicate))
 	}
 	why := cmp.Or(r.sets.heldBy(), r.decision.update.closed)
 	switch {
@@ -257,7 +256,7 @@ func (r *report) heldText() string {
 	case why == "":
 		why = fmt.Sprintf("update.canary holds at %d", r.facts.policy.Canary)
 	}
-	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(r.sets.members), "member"), why)
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(all, "member"), why)
 }
 
 // differing says how members differ from the spec, each difference once.
@@ -267,7 +266,7 @@ func (r *report) differing() (texts []string) {
 	for i := range r.sets.members {
 		m := &r.sets.members[i]
 		how := m.difference()
-		if how == "" {
+		if how == "" || m.duplicate {
 			continue
 		}
 		if which[how] == nil {
@@ -289,17 +288,17 @@ func (r *report) differing() (texts []string) {
 func (r *report) changedTemplate() string {
 	var names []string
 	for i := range r.sets.members {
-		if m := &r.sets.members[i]; r.facts.templateChanged(&m.VM) {
+		if m := &r.sets.members[i]; r.facts.templateChanged(&m.VM) && !m.duplicate {
 			names = append(names, m.display())
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	what := "update.onTemplateChange: Replace would replace them"
+	what := "set update.onTemplateChange to Replace to replace them"
 	if r.facts.policy.ReplaceOnTemplate {
 		what = "they are replaced"
 	}
-	return fmt.Sprintf("the template %s is not what these were cloned from: %s; %s",
+	return fmt.Sprintf("members that were cloned from another version of the template %s: %s; %s",
 		strings.TrimSpace(r.facts.Group.Spec.Template), plan.AtMost(names, 10), what)
 }

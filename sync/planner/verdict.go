@@ -151,7 +151,7 @@ func (r *report) verdicts() (all []plan.Verdict) {
 	}
 	for i := range r.sets.notFound {
 		m := &r.sets.notFound[i]
-		d := plan.Verdict{VM: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
+		d := plan.Verdict{VM: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "vCenter's events to say what became of it"}
 		switch {
 		case m.missing:
 			d.Reason, d.WaitsFor = "missing: "+m.Message, "its VM to return, or spec.replace to name it"

@@ -163,7 +163,7 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 }
 
 // When the path breaks and recovers, no member becomes silent whose service ran all the time, whatever else happens.
-func TestNobodyIsSilentBecauseThePathBroke(t *testing.T) {
+func TestNoMemberIsSilentBecauseThePathBroke(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b := newTable()

@@ -86,7 +86,7 @@ const reconciled = "successfully reconciled VmGroup"
 // newWorld has a group of each kind that a person can see.
 func newWorld() *world {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d).UTC().Truncate(time.Second) }
-	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating: 1 of 4 done; cloning 1 member; removing 1 member")
+	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating: 1 of 4 members updated; cloning 1 member; removing 1 member")
 	shop.Members[3].Ready, shop.Members[3].Reason, shop.Members[3].Message = false, "NotReady", "VMware Tools do not run yet"
 	shop.Pending = []plan.PendingReport{
 		{Op: plan.Clone, VM: "web-4", State: plan.Running, Reason: "surge: one extra member during the update", Since: ago(40 * time.Second)},

@@ -133,7 +133,7 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 }
 
 // The command of docs/vcenters.md compares the groups' labels with the CompositeControllers.
-func TestKubectlFindsTheGroupsThatNobodyServes(t *testing.T) {
+func TestKubectlFindsTheGroupsThatNoInstallServes(t *testing.T) {
 	k := site(t)
 	k.kubectl(t, "apply", "-k", repository+"/manifests")
 	namespace := k.namespace(t, "unserved")

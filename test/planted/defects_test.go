@@ -104,7 +104,7 @@ var defects = []defect{
 		"\t&draining,\n", "",
 		[]layer{planner, through("Drain")}},
 	{"precondition hold: members go although annotations hold them", "sync/planner/preconditions.go",
-		"\t{(*steps).isReleased, \"waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)\", \"the annotations that hold it (spec.deletion.holdTimeoutSeconds)\"},\n", "",
+		"\t{(*steps).isReleased, \"waiting for the annotations that hold %s (at most spec.deletion.holdTimeoutSeconds)\", \"the annotations that hold it (at most spec.deletion.holdTimeoutSeconds)\"},\n", "",
 		[]layer{planner, through("Hold")}},
 	{"precondition choice: members go while marks are withdrawn", "sync/planner/preconditions.go",
 		"\t&choice,\n", "",

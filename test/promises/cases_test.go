@@ -78,7 +78,7 @@ func TestAScaleInDestroysNoMoreThanItSaysInARolloutOfTheServer(t *testing.T) {
 	m.end()
 }
 
-func TestAReplicaThatDoesNotKnowOfAScaleInMakesNobodyInItsPlace(t *testing.T) {
+func TestAReplicaThatDoesNotKnowOfAScaleInClonesNoMemberInItsPlace(t *testing.T) {
 	s := scripted(t, 2)
 	s.service.prefer(0)
 	six := spec(6)

@@ -189,7 +189,7 @@ func TestConnectionsAreBoundedInTotalAndByAddress(t *testing.T) {
 }
 
 // Once all connections are in use, an address with few takes the oldest from the one with most.
-func TestClientsThatOccupyAllConnectionsKeepNobodyOut(t *testing.T) {
+func TestClientsThatOccupyAllConnectionsKeepNoOtherClientOut(t *testing.T) {
 	t.Parallel()
 	l := generous
 	l.Connections, l.PerAddress = 8, 6

@@ -1,0 +1,125 @@
+// This file puts into words how far the deletion of a group is.
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// abandonHint says how to end a deletion that waits for a vCenter that will never answer.
+const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
+
+// deletion says what remains to be done until the group is gone.
+func (r *report) deletion() []string {
+	if r.sets.exist() > 0 {
+		return r.deletionOfVMs()
+	}
+	switch {
+	case len(r.decision.arriving) > 0 && r.facts.policy.Retain:
+		return []string{fmt.Sprintf("waiting to release %s still being cloned or adopted", count(len(r.decision.arriving), "VM"))}
+	case len(r.decision.arriving) > 0:
+		return []string{fmt.Sprintf("waiting to remove %s still being cloned or adopted", count(len(r.decision.arriving), "VM"))}
+	case !r.facts.rulesGone(): // rulesText, or the fault, says so
+		return nil
+	case r.facts.State.FolderUnknown:
+		return []string{"the deletion waits until the server knows whether the group has a folder", abandonHint}
+	case r.facts.folderLeft() && r.facts.folderKept():
+		return []string{fmt.Sprintf("if the group's folder can't be removed, the deletion completes anyway, %s after it began", r.facts.Lease)}
+	case r.facts.folderLeft() && r.facts.policy.Retain:
+		return []string{"removing the group's folder, if it is empty"}
+	case r.facts.folderLeft():
+		return []string{"removing the group's folder"}
+	case !r.facts.Emptied:
+		return []string{"confirming that no VM of the group is left in vCenter"}
+	case r.facts.childless():
+		return []string{"no VM of the group is left in vCenter"}
+	}
+	var objects []string
+	for key := range r.facts.Children {
+		objects = append(objects, key.String())
+	}
+	slices.Sort(objects)
+	return []string{"no VM of the group is left in vCenter", "waiting for Metacontroller to delete " + plan.AtMost(objects, 5)}
+}
+
+// vmCount counts VMs of a deleted group by kind.
+type vmCount struct{ members, duplicates, standby, quarantined int }
+
+func (c vmCount) all() int { return c.members + c.duplicates + c.standby + c.quarantined }
+
+// text says how many VMs are released or removed; empty if none is.
+func (c vmCount) text(verb string) string {
+	var parts []string
+	if c.members > 0 {
+		parts = append(parts, count(c.members, "member"))
+	}
+	if c.duplicates > 0 {
+		parts = append(parts, count(c.duplicates, "duplicate"))
+	}
+	if c.standby > 0 {
+		parts = append(parts, count(c.standby, "standby member"))
+	}
+	if c.quarantined > 0 {
+		parts = append(parts, count(c.quarantined, "VM")+" in quarantine")
+	}
+	return prefixed(verb+" ", strings.Join(parts, ", "))
+}
+
+// deletionOfVMs says how many VMs of a deleted group are released and removed now, or else that the deletion waits for them. The same VMs
+// are released as in removeAll.
+func (r *report) deletionOfVMs() (texts []string) {
+	var released, removed vmCount
+	blocked, last, alone, of := 0, 0, false, &removed
+	if r.facts.policy.Retain {
+		of = &released
+	}
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
+		if r.isBlocked(m) {
+			blocked++
+			continue
+		}
+		of.duplicates += int(oneIf(m.duplicate))
+		of.members += int(oneIf(!m.duplicate))
+		last, alone = last+int(oneIf(r.sets.outlasts(m))), alone || r.sets.isLastToGo(m)
+	}
+	for i := range r.sets.standby {
+		if r.isBlocked(&r.sets.standby[i]) {
+			blocked++
+		} else {
+			removed.standby++
+		}
+	}
+	for i := range r.sets.quarantined {
+		switch q := &r.sets.quarantined[i]; {
+		case r.isBlocked(q):
+			blocked++
+		case r.facts.policy.Retain && q.Why == plan.WhyDuplicate:
+			released.quarantined++
+		default:
+			removed.quarantined++
+		}
+	}
+	blocked += len(r.sets.notFound) + len(r.sets.notFoundStandby) + len(r.sets.notFoundQuarantined)
+	switch going := released.all() + removed.all(); {
+	case going == last && r.facts.policy.Retain: // the last member waits for the others
+		return []string{fmt.Sprintf("the deletion waits until %s can be released or removed", count(blocked, "VM"))}
+	case going == 0:
+		return []string{fmt.Sprintf("the deletion waits until %s can be removed", count(blocked, "VM"))}
+	case going == 1 && alone && r.facts.policy.Retain && !r.facts.leaseOver():
+		return []string{"waiting to release the last member until no other replica of the server can act for the group"}
+	}
+	return slices.DeleteFunc([]string{released.text("releasing"), removed.text("removing")}, func(s string) bool { return s == "" })
+}
+
+// isBlocked reports whether a VM of a deleted group can't be released or removed now: a fault or a question blocks its step, or vCenter can't
+// reach it.
+func (r *report) isBlocked(m *member) bool {
+	i, has := r.steps.stepOf[r.stepKey(m)]
+	return !m.Reachable || m.Question != "" || has && r.steps.wanted[i].blocked
+}
