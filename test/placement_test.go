@@ -199,7 +199,7 @@ func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 				takeBack()
 				a, err := g.Sync(within(t))
 				r.must(err)
-				if samples++; a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "reverts it") {
+				if samples++; a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "changes it back") {
 					said++
 				}
 				if text := string(must(json.Marshal(a.Status))); text != last {
