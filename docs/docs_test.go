@@ -16,6 +16,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 )
 
@@ -40,9 +41,7 @@ func files(t *testing.T, endings ...string) map[string]string {
 		found[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return found
 }
 
@@ -71,9 +70,7 @@ func production(sources map[string]string) map[string]string {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -340,9 +337,7 @@ func TestTheExtensionThatTheReferenceRegistersIsTheOneThatMembersName(t *testing
 	_, text, _ := strings.Cut(read(t, "reference.md"), "govc extension.register <<'END'\n")
 	text, _, _ = strings.Cut(text, "\nEND\n")
 	e := types.Extension{Description: new(types.Description)}
-	if err := json.Unmarshal([]byte(text), &e); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(text), &e))
 	if e.Key != role.ExtensionKey || e.Version == "" || e.Description.GetDescription().Label == "" || len(e.ManagedEntityInfo) != 1 || e.ManagedEntityInfo[0].Type != "vm" {
 		t.Errorf("it registers %+v", e)
 	}

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // trees are all that can be built, by name: the kustomization in the file system of checkout.
@@ -43,15 +45,11 @@ func checkout(t *testing.T) filesys.FileSystem {
 	t.Helper()
 	fsys := filesys.MakeFsInMemory()
 	write := func(path, content string) {
-		if err := fsys.WriteFile(path, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, fsys.WriteFile(path, []byte(content)))
 	}
 	for _, path := range files(t) {
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		write(filepath.Join("/manifests", path), string(content))
 	}
 	const overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../manifests]\ncomponents:\n"
@@ -65,9 +63,7 @@ func checkout(t *testing.T) filesys.FileSystem {
 		"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]\n"
 	write("/with/everything/kustomization.yaml", overlay+all+site)
 	parameters, err := fsys.ReadFile("/manifests/vcenter/vcenter.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, components := range map[string][2]string{"root": {}, "everything": {all, site}} {
 		write("/another/"+name+"/vcenter.yaml", string(parameters))
 		write("/another/"+name+"/kustomization.yaml", strings.Replace(overlay, "[../../manifests]", "[../../manifests, vcenter.yaml]", 1)+
@@ -124,9 +120,7 @@ func buildNow(t *testing.T, path string) built {
 	objects := built{}
 	for _, r := range resources.Resources() {
 		raw, err := r.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		objects[r.GetKind()+"/"+r.GetName()] = raw
 	}
 	return objects
@@ -145,9 +139,7 @@ func decode[T any](t *testing.T, objects built, id string) T {
 func strict[T any](t *testing.T, raw []byte) T {
 	t.Helper()
 	var v T
-	if err := yaml.UnmarshalStrict(raw, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(raw, &v))
 	return v
 }
 
@@ -195,9 +187,7 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 func TestAFileDeletesNoMoreThanOneObject(t *testing.T) {
 	for _, path := range files(t) {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if n := strings.Count("\n"+string(text), "\n$patch: delete"); n > 1 {
 			t.Errorf("%s deletes %d objects: give each a file", path, n)
 		}

@@ -11,6 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func pod(t *testing.T, objects built) (appsv1.DeploymentSpec, corev1.PodSpec, corev1.Container) {
@@ -183,9 +185,7 @@ func TestEverySettingAndMetricNamedHereIsInTheSource(t *testing.T) {
 	part := regexp.MustCompile(`_seconds_(bucket|sum|count)$`) // of a histogram
 	for _, path := range files(t) {
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, found := range name.FindAllString(string(content), -1) {
 			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(found, "VMGROUP_"), "_", "-")) // which gives its variable the name
 			if !strings.Contains(source, part.ReplaceAllString(found, "_seconds")) && !strings.Contains(source, `"`+flag+`"`) {
@@ -207,9 +207,7 @@ func goSource(t *testing.T, dirs ...string) string {
 			source.Write(content)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	return source.String()
 }

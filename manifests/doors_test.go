@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // locked are the trees whose server can destroy real VMs.
@@ -204,9 +206,7 @@ func TestCertManagerMakesTheSecretsThatTheManifestsRead(t *testing.T) {
 			t.Fatalf("the Certificate %s doesn't exist", name)
 		}
 		var c certificate
-		if err := yamlLoose(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yamlLoose(raw, &c))
 		if _, there := objects["Issuer/"+c.Spec.IssuerRef.Name]; !there || c.Spec.IssuerRef.Kind != "Issuer" {
 			t.Errorf("%s: issued by %+v", name, c.Spec.IssuerRef)
 		}
@@ -247,9 +247,7 @@ func TestPrometheusCanReachTheMetricsAndScrapesThem(t *testing.T) {
 // The commands for Secrets must make those that the manifests read.
 func TestTheReadmesCommandsMakeEverySecretThatTheManifestsRead(t *testing.T) {
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, command := range []string{
 		"create secret generic vmgroup-tls --type=kubernetes.io/tls --from-file=tls.crt --from-file=tls.key --from-file=ca.crt",
 		"create secret generic vmgroup-hook-client --from-file=ca.crt",

@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // walk calls f for each part of a schema, with its path: "a.b", and "a[]" for the items of a list or the values of a map.
@@ -81,9 +82,7 @@ func TestTheSchemaHasTheDefaultsOfThePlanner(t *testing.T) {
 		var want string
 		if value, ok := defaults[path]; ok {
 			raw, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			want = string(raw)
 		}
 		var got string
@@ -140,9 +139,7 @@ func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string
 	t.Helper()
 	for _, raw := range schema.Enum {
 		var word string
-		if err := json.Unmarshal(raw.Raw, &word); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(raw.Raw, &word))
 		words = append(words, word)
 	}
 	return words
@@ -351,9 +348,7 @@ func groupWith(t *testing.T, path string, value any) *v1alpha1.VmGroup {
 	}
 	spec := value
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": group57}, "spec": spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	group := strict[v1alpha1.VmGroup](t, raw)
 	return &group
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const webServers = "../docs/web-servers.md"
@@ -63,9 +64,7 @@ func TestTheHookRequestOfTheWebServersHasThePagesGroup(t *testing.T) {
 	}
 	ref := group.Spec.UserData.SecretKeyRef
 	raw, err := json.Marshal(request.Related["Secret.v1"][group.Namespace+"/"+ref.Name])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	secret := strict[corev1.Secret](t, raw)
 	if got := string(secret.Data[v1alpha1.DefaultUserDataKey]); got != pageUserData(t) {
 		t.Errorf("the Secret contains %q", got)

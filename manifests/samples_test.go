@@ -14,14 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return content
 }
 
@@ -36,9 +35,7 @@ func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 		t.Error(errs.ToAggregate())
 	}
 	again, err := yaml.Marshal(group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	written, kept := strict[map[string]any](t, raw), strict[map[string]any](t, again)
 	if a, b := said(written["spec"]), said(kept["spec"]); !reflect.DeepEqual(a, b) {
 		t.Errorf("spec %v is read as %v", a, b)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/docs"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // size is a row of the table of docs/install.md.
@@ -39,9 +40,7 @@ func sizes(t *testing.T) map[string]size {
 func document(t *testing.T, name string) string {
 	t.Helper()
 	text, err := docs.Pages.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -50,9 +49,7 @@ func TestEachSizeHasRoomForItsPeak(t *testing.T) {
 	measured := map[string]int64{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+) MiB \|.*\|$`).FindAllStringSubmatch(document(t, "figures.md"), -1) {
 		mib, err := strconv.ParseInt(row[2], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		measured[row[1]] = mib << 20
 	}
 	for vms, s := range sizes(t) {
@@ -74,12 +71,8 @@ func TestTheManifestsAndTheChartHaveTheSizeThatTheDocumentsSay(t *testing.T) {
 		GoMemLimit string
 	}
 	values, err := os.ReadFile("../charts/vmgroup/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(values, &chart); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, yaml.Unmarshal(values, &chart))
 	_, _, container := pod(t, build(t, "root"))
 	installed := ""
 	for _, e := range container.Env {

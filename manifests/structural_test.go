@@ -14,19 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // structural is the schema as an API server uses it.
 func structural(t *testing.T) *schema.Structural {
 	t.Helper()
 	internal := apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd(t).Schema.OpenAPIV3Schema, &internal, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd(t).Schema.OpenAPIV3Schema, &internal, nil))
 	s, err := schema.NewStructural(&internal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return s
 }
 
@@ -45,13 +42,9 @@ func TestTheSchemaIsStructural(t *testing.T) {
 func asObject(t *testing.T, v any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	object := map[string]any{}
-	if err := json.Unmarshal(raw, &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(raw, &object))
 	return object
 }
 

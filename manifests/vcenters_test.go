@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // vcenterLabel says which install serves a group.
@@ -78,9 +80,7 @@ func TestAnInstallForAnotherVCenterDiffersOnlyInItsNameNamespaceAndAddress(t *te
 func withoutSettings(t *testing.T, text string) any {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(regexp.MustCompile(`vmgroup-settings-[a-z0-9]{10}`).ReplaceAllString(text, "vmgroup-settings")), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(regexp.MustCompile(`vmgroup-settings-[a-z0-9]{10}`).ReplaceAllString(text, "vmgroup-settings")), &v))
 	return sorted(v)
 }
 

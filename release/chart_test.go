@@ -48,18 +48,14 @@ var helmBinary = sync.OnceValues(func() (string, error) {
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	dir, err := unpacked()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return helmOn(t, dir, args...)
 }
 
 func helmOn(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	binary, err := helmBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	c := exec.Command(binary, append(args, dir)...)
 	c.Env = append(os.Environ(), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir())
 	var stdout, stderr bytes.Buffer
@@ -105,18 +101,14 @@ func renderedIn(t *testing.T, namespace string, values ...string) objects {
 		args = append(args, "--set", v)
 	}
 	text, err := helm(t, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return parse(t, text)
 }
 
 func kustomized(t *testing.T, lines ...string) objects {
 	t.Helper()
 	text, err := kustomize(repository, lines...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return parse(t, string(text))
 }
 
@@ -154,17 +146,13 @@ func withoutHelmsLabels(v any) {
 func comparable(t *testing.T, all objects) objects {
 	t.Helper()
 	text, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	// kustomize has the settings' hash in their name; Helm, in an annotation of the pods.
 	text = regexp.MustCompile(`vmgroup-settings-[a-z0-9]{10}`).ReplaceAll(text, []byte("vmgroup-settings"))
 	// A packed chart links to the documents of its version.
 	text = bytes.ReplaceAll(text, []byte(placeholder+"/blob/v0.0.0-dev/"), []byte(placeholder+"/blob/main/"))
 	all = objects{}
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(text, &all))
 	for id := range all {
 		if strings.HasPrefix(id, "Namespace/") { // Helm requires it to exist
 			delete(all, id)
@@ -274,9 +262,7 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 
 func TestTheAlertsLinkToWhereTheDocumentsAreSaidToBe(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository, "docs/day-to-day.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	_, recipe, _ := strings.Cut(string(page), "```yaml\nconfigMapGenerator:\n- name: runbooks")
 	recipe, _, _ = strings.Cut(recipe, "```")
 	const base = "https://git.example.com/vmgroup/blob/v1.2.3/"
@@ -291,9 +277,7 @@ func TestTheAlertsLinkToWhereTheDocumentsAreSaidToBe(t *testing.T) {
 		"kustomize by default": {kustomized(t, monitored...), placeholder + "/blob/main/"},
 	} {
 		text, err := json.Marshal(c.all["PrometheusRule/vmgroup"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		alerts := strings.Count(string(text), `"alert":`)
 		if links := strings.Count(string(text), `"runbook_url":"`+c.base+"docs/troubleshooting.md#"); alerts < 5 || links != alerts {
 			t.Errorf("%s: %d alerts, %d links", what, alerts, links)
@@ -373,22 +357,16 @@ func TestACompositeControllerCanHaveTheNamesThatTheServerKnows(t *testing.T) {
 // Each value must be used by a template, or be Metacontroller's.
 func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
 	dir, err := unpacked()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var templates, values string
 	for _, path := range chartFiles(t, dir, "templates/*") {
 		templates += path
 	}
 	values = chartFiles(t, dir, "values.yaml")[0]
 	var defaults map[string]any
-	if err := yaml.Unmarshal([]byte(values), &defaults); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal([]byte(values), &defaults))
 	var schema struct{ Properties map[string]any }
-	if err := json.Unmarshal([]byte(chartFiles(t, dir, "values.schema.json")[0]), &schema); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal([]byte(chartFiles(t, dir, "values.schema.json")[0]), &schema))
 	for name, value := range defaults {
 		if schema.Properties[name] == nil {
 			t.Errorf("%s is not in the schema", name)
@@ -419,9 +397,7 @@ func chartFiles(t *testing.T, dir, pattern string) (texts []string) {
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		texts = append(texts, string(text))
 	}
 	return texts
@@ -429,9 +405,7 @@ func chartFiles(t *testing.T, dir, pattern string) (texts []string) {
 
 func TestTheServerIsLetOutToTheNetworksInWhichItAsksMembers(t *testing.T) {
 	out, err := helm(t, "template", "--set", `settings.VMGROUP_PROBE_NETWORKS=10.20.0.0/16\, fd00::/8`, "--show-only", "templates/networkpolicy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	for _, want := range []string{"cidr: 10.20.0.0/16\n", "cidr: fd00::/8\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)

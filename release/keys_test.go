@@ -24,9 +24,7 @@ func secret(t *testing.T, all objects, name string) map[string][]byte {
 	encoded, _ := at(all["Secret/"+name], "data").(map[string]any)
 	for key, value := range encoded {
 		plain, err := base64.StdEncoding.DecodeString(value.(string))
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		data[key] = plain
 	}
 	return data
@@ -49,9 +47,7 @@ func fit(t *testing.T, all objects) {
 		{client, x509.ExtKeyUsageClientAuth, []string{""}},
 	} {
 		pair, err := tls.X509KeyPair(c.data["tls.crt"], c.data["tls.key"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		for _, name := range c.names {
 			if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: authorities, KeyUsages: []x509.ExtKeyUsage{c.usage}}); err != nil {
 				t.Errorf("%q: %v", name, err)
@@ -92,9 +88,7 @@ func TestEachRenderingHasTheSameBytes(t *testing.T) {
 	render := func(values string) string {
 		t.Helper()
 		text, err := helm(t, "template", "vmgroup", "--namespace", "vmgroup-system", "--set", values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		return text
 	}
 	for _, mode := range []string{"hooks.keys=cert-manager", "hooks.keys=existing", "simulator=true", "simulator=true,hooks.keys=cert-manager"} {
@@ -135,17 +129,11 @@ func TestTheMetacontrollerOfTheChartCanCallTheHooksAndHasTheRights(t *testing.T)
 		t.Errorf("without that chart: %v", err)
 	}
 	stub := filepath.Join(t.TempDir(), "metacontroller-helm-4.17.2.tgz")
-	if err := (release{}).writeTar(stub, []file{{name: "metacontroller-helm/Chart.yaml", mode: 0o644, content: []byte("{apiVersion: v2, name: metacontroller-helm, version: 4.17.2}")}}, true); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, (release{}).writeTar(stub, []file{{name: "metacontroller-helm/Chart.yaml", mode: 0o644, content: []byte("{apiVersion: v2, name: metacontroller-helm, version: 4.17.2}")}}, true))
 	dir := filepath.Join(t.TempDir(), "vmgroup")
-	if err := copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, stub); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, stub))
 	text, err := helmOn(t, dir, "template", "vmgroup", "--namespace", "vmgroup-system", "--set", values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	all := parse(t, text)
 	subjects, _ := at(all["ClusterRoleBinding/vmgroup-metacontroller"], "subjects").([]any)
 	if len(subjects) != 1 || subjects[0].(map[string]any)["namespace"] != "vmgroup-system" || subjects[0].(map[string]any)["name"] != "metacontroller" {
@@ -165,12 +153,8 @@ func clientFlags(t *testing.T) string {
 		Metacontroller struct{ CommandArgs []string }
 	}
 	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
+	succeed(t, yaml.Unmarshal(text, &values))
 	flags := slices.DeleteFunc(values.Metacontroller.CommandArgs, func(arg string) bool {
 		return !strings.HasPrefix(arg, "--client-go-") && !strings.HasPrefix(arg, "--workers=")
 	})
@@ -188,9 +172,7 @@ func TestMetacontrollersFlagsAreTheSameInTheChartTheDocumentsAndTheFigures(t *te
 		"test/e2e/figures_test.go": {`flag.String("figures.metacontroller", "` + flags + `", `},
 	} {
 		text, err := os.ReadFile(filepath.Join(repository, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		for _, place := range places {
 			if !strings.Contains(string(text), place) {
 				t.Errorf("%s doesn't say %s", path, place)
@@ -206,13 +188,9 @@ func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 		t.Skip("METACONTROLLER_CHART=<archive of Metacontroller's chart> is not set")
 	}
 	dir := filepath.Join(t.TempDir(), "vmgroup")
-	if err := copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, archive); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, archive))
 	text, err := helmOn(t, dir, "template", "vmgroup", "--namespace", "vmgroup-system", "--include-crds", "--set", "metacontroller.enabled=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	all := parse(t, text)
 	pod, _ := at(all["StatefulSet/metacontroller"], "spec", "template").(map[string]any)
 	if at(pod, "metadata", "labels", "app.kubernetes.io/name") != "metacontroller" { // the NetworkPolicy names it
@@ -243,9 +221,7 @@ func TestTheScriptPrintsKeysThatMatch(t *testing.T) {
 	script := exec.Command(repository + "/manifests/secrets.sh")
 	script.Env = append(os.Environ(), "VC_HOST=vc.example.com", "VC_USER=VSPHERE.LOCAL\\operator", "VC_PASS=p$ '\"x\\n")
 	text, err := script.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	all := parse(t, string(text))
 	fit(t, all)
 	credentials := secret(t, all, "vc-creds")

@@ -41,13 +41,9 @@ func TestOnlyAPreReleaseCanUseTheUnreleasedNotes(t *testing.T) {
 func TestWhatIsReadElsewhereLinksToTheRepositoryAtItsVersion(t *testing.T) {
 	r := release{version: "v99.0.0-rc.1", image: "registry.example.com/vmgroup", tag: "v99.0.0-rc.1", repository: "https://github.com/Example/vmgroup"}
 	notes, err := r.notes(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	dir := t.TempDir()
-	if err := copyChart(repository, dir, r, ""); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, copyChart(repository, dir, r, ""))
 	page, meta, alerts := chartFiles(t, dir, "README.md")[0], chartFiles(t, dir, "Chart.yaml")[0], chartFiles(t, dir, "files/monitoring/prometheusrule.yaml")[0]
 	for name, text := range map[string]string{"the notes": string(notes), "the chart's page": page, "Chart.yaml": meta, "the alerts": alerts} {
 		if strings.Contains(text, "OWNER") || !strings.Contains(text, r.repository) {
@@ -79,14 +75,10 @@ func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
 	binaries := map[platform]string{}
 	for _, p := range platforms {
 		binaries[p] = filepath.Join(t.TempDir(), "binary")
-		if err := os.WriteFile(binaries[p], []byte("for "+p.os+"/"+p.arch), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.WriteFile(binaries[p], []byte("for "+p.os+"/"+p.arch), 0o755))
 	}
 	r := release{version: "v1.2.3", repository: "https://github.com/Example/vmgroup", time: time.Unix(1700000000, 0)}
-	if err := r.writePlugin(repository, dir, binaries); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, r.writePlugin(repository, dir, binaries))
 	var manifest struct {
 		APIVersion, Kind string
 		Metadata         struct{ Name string }
@@ -98,9 +90,7 @@ func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(chartFiles(t, dir, "vmgroup.yaml")[0]), &manifest); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal([]byte(chartFiles(t, dir, "vmgroup.yaml")[0]), &manifest))
 	if manifest.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || manifest.Kind != "Plugin" || manifest.Metadata.Name != "vmgroup" ||
 		manifest.Spec.Version != "v1.2.3" || manifest.Spec.ShortDescription == "" || manifest.Spec.Homepage != r.repository {
 		t.Errorf("%+v", manifest)
@@ -137,9 +127,7 @@ type workflow struct {
 // The job that runs what it downloaded can write nothing, and the one that can sign can't write releases. None runs before ci has passed.
 func TestEachJobOfATagHasTheLeastToken(t *testing.T) {
 	var w workflow
-	if err := yaml.Unmarshal([]byte(chartFiles(t, repository, ".github/workflows/release.yaml")[0]), &w); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal([]byte(chartFiles(t, repository, ".github/workflows/release.yaml")[0]), &w))
 	got := map[string]string{}
 	for name, job := range w.Jobs {
 		got[name] = fmt.Sprint(job.Needs, job.Permissions)
@@ -183,9 +171,7 @@ func TestAnArchiveIsReproducibleAndDoesNotNameItsMaker(t *testing.T) {
 	r := release{time: time.Unix(1700000000, 0)}
 	var one, two bytes.Buffer
 	for _, to := range []*bytes.Buffer{&one, &two} {
-		if err := r.tar(to, []file{{name: "tmp/", mode: 0o1777}, {name: "a", mode: 0o644, content: []byte("a")}}); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, r.tar(to, []file{{name: "tmp/", mode: 0o1777}, {name: "a", mode: 0o644, content: []byte("a")}}))
 	}
 	if !bytes.Equal(one.Bytes(), two.Bytes()) {
 		t.Error("the archives differ")
@@ -199,5 +185,13 @@ func TestTheImageTrustsMozillasAuthorities(t *testing.T) {
 	}
 	if !bytes.Equal(text, authorities()) {
 		t.Error("their order differs")
+	}
+}
+
+// succeed ends the test if err is not nil.
+func succeed(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

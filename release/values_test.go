@@ -18,13 +18,9 @@ import (
 func rendering(t *testing.T, name, values string) objects {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(file, []byte(values), 0o600))
 	text, err := helm(t, "template", name, "--namespace", "site", "--values", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return parse(t, text)
 }
 
@@ -41,9 +37,7 @@ func container(t *testing.T, all objects, name string) (pod, c map[string]any) {
 func wants(t *testing.T, what string, got any, want string) {
 	t.Helper()
 	var wanted any
-	if err := yaml.Unmarshal([]byte(want), &wanted); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal([]byte(want), &wanted))
 	if diff := gocmp.Diff(wanted, got); diff != "" {
 		t.Errorf("%s:\n%s", what, diff)
 	}
@@ -72,17 +66,11 @@ func TestTheChartOfACheckoutNeedsNoNetworkAndNoLinks(t *testing.T) {
 
 func TestTheIconIsThePages(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, chart, "Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var meta struct{ Icon string }
-	if err := yaml.Unmarshal(text, &meta); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal(text, &meta))
 	image, err := os.ReadFile(filepath.Join(repository, "sync/page/assets/icon.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	if want := "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(image); meta.Icon != want {
 		t.Errorf("icon: %s", want)
 	}
@@ -130,9 +118,7 @@ func TestObjectsAreNamedAndLabeledByTheRelease(t *testing.T) {
 				t.Errorf("Metacontroller calls %v", url)
 			}
 			text, err := json.Marshal([]any{controller, all["Deployment/"+want], all["PrometheusRule/"+want], all["Certificate/"+want+"-tls"], all["Certificate/"+want+"-hook-client"]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, err)
 			for _, former := range []string{"vmgroup-system", `"vmgroup-tls`, `"vmgroup-hook`, `"vmgroup-reader`, `"vmgroup-settings`, "Secret vmgroup-tls", `service=\"vmgroup\"`} {
 				if strings.Contains(string(text), former) {
 					t.Errorf("%s: %s is still there", keys, former)
@@ -317,24 +303,18 @@ func TestOnOpenShiftNoPodChoosesItsUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "vmgroup")
-	if err := copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, stub); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, stub))
 	page := chartFiles(t, dir, "README.md")[0]
 	_, example, _ := strings.Cut(page, "```yaml\n")
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	example, _, _ = strings.Cut(example, "\nmonitoring:")
-	if err := os.WriteFile(values, []byte(example), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(values, []byte(example), 0o600))
 	for _, c := range []struct {
 		args   []string
 		chosen bool
 	}{{[]string{"--values", values}, false}, {nil, true}} {
 		text, err := helmOn(t, dir, append([]string{"template", "vmgroup", "--set", "metacontroller.enabled=true"}, c.args...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		all := parse(t, text)
 		for what, context := range map[string]any{
 			"the server": at(all["Deployment/vmgroup"], "spec", "template", "spec", "securityContext"), "Metacontroller": at(all["Pod/metacontroller"], "spec", "securityContext"),
@@ -360,9 +340,7 @@ func TestTheNotesSayHowToSignIn(t *testing.T) {
 		"simulator=true":                       {"http://127.0.0.1:8080/", "kubectl -n site port-forward service/prod-vmgroup 8080:8080\n"},
 	} {
 		text, err := helm(t, "install", "prod", "--namespace", "site", "--dry-run=client", "--set", values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		_, notes, _ := strings.Cut(text, "\nNOTES:\n")
 		for _, want := range wants {
 			if !strings.Contains(notes, want) {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var (
@@ -34,9 +36,7 @@ func TestCampaign(t *testing.T) {
 	named := cmp.Or(*campaignOnly, handful)
 	if *campaignOnly != "" || *campaignFor == 0 {
 		j, err := parseJob(named)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if c.run(t, j); len(c.missed) > 0 && *campaignOnly == "" {
 			t.Errorf("not all of these breaks happened: %v", c.missed)
 		}

@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -25,9 +26,7 @@ func orphaned(t *testing.T, g *metacontroller.Group) {
 	g.Finalizers = append(g.Finalizers, metav1.FinalizerOrphanDependents)
 	before := childNames(g)
 	a, err := g.Finalize(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !a.Status.Orphaned || a.Finalized {
 		t.Errorf("the first answer: finalized %v, %+v", a.Finalized, a.Status)
 	}
@@ -100,9 +99,7 @@ func TestAGroupThatIsDeletedInTheForegroundIsDrainedWithoutChildren(t *testing.T
 			}
 			return a.Finalized
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if took := time.Since(began); took < time.Minute {
 			t.Errorf("the members were drained for %s", took)
 		}

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"runtime"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var (
@@ -27,9 +29,7 @@ var (
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	some, err := parseKeep(*chaosKeep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	planted, counts := plantedDefect(t), newCounts()
 	workers{abreast: *chaosParallel, first: *chaosSeed, lives: *chaosSeeds, lasts: *chaosFor, more: counts.sums}.run(t, func(t *testing.T, seed uint64) {
 		steps := kept(script(seed), some)

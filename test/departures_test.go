@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -141,21 +142,15 @@ func TestAPausedGroupStaysAsItIsAndPlanShowsWhatWouldBeDone(t *testing.T) {
 func planOf(t *testing.T, g *metacontroller.Group) (message, steps string) {
 	t.Helper()
 	body, err := g.Body(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	response, err := g.Client.Post(g.URL+"/plan", "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	var answer struct {
 		Message string
 		Steps   []struct{ Op, VM string }
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.NewDecoder(response.Body).Decode(&answer))
 	var lines []string
 	for _, s := range answer.Steps {
 		lines = append(lines, s.Op+" "+s.VM)

@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -20,9 +21,7 @@ func eventsOf(t testing.TB, g *metacontroller.Group) map[string]string {
 	all := map[string]string{}
 	for _, text := range g.Events {
 		var e plan.EventFields
-		if err := json.Unmarshal(text, &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(text, &e))
 		all[e.Reason] += e.Message + "\n"
 	}
 	return all

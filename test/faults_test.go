@@ -14,6 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -172,9 +173,7 @@ func TestARecreatedPoolIsFoundAgain(t *testing.T) {
 		g := r.serve(func(v *vsphere.Config, _ *loop.Config) { v.Pool = name }).group("web", 1)
 		up(t, g)
 		parent, err := r.find.ResourcePool(ctx, strings.TrimSuffix(pools[0].InventoryPath, "/"+name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.task(pools[0].Destroy(ctx))
 		g.Scale(2)
 		says(t, g, v1alpha1.PhaseError, "--pool")

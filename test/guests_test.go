@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -39,14 +40,10 @@ func addresses(a metacontroller.Answer) string {
 func (r *rig) targets(t *testing.T, g *metacontroller.Group) (all []string) {
 	t.Helper()
 	answer, err := (&http.Client{Transport: r.transport}).Get(g.URL + "/sd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	var groups []struct{ Targets []string }
-	if err := json.NewDecoder(answer.Body).Decode(&groups); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.NewDecoder(answer.Body).Decode(&groups))
 	for _, one := range groups {
 		all = append(all, one.Targets...)
 	}
@@ -114,9 +111,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 func mustSync(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
 	t.Helper()
 	a, err := g.Sync(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return a
 }
 
@@ -231,14 +226,10 @@ func TestAMembersAddressesAreBoundedInTheGuestsOrder(t *testing.T) {
 			t.Errorf("the status has %d addresses, of which the first are %q", len(got), got[:min(len(got), 11)])
 		}
 		answer, err := g.Client.Get(g.URL + "/sd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer func() { _ = answer.Body.Close() }()
 		sd, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all := string(sd)
 		for _, child := range a.Children {
 			all += "\n" + string(child)

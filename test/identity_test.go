@@ -19,6 +19,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -33,9 +34,7 @@ func guestInfo(t testing.TB, d vcsim.Details, key string) string {
 func metadata(t testing.TB, d vcsim.Details) map[string]any {
 	t.Helper()
 	all := map[string]any{}
-	if err := yaml.Unmarshal([]byte(guestInfo(t, d, "metadata")), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal([]byte(guestInfo(t, d, "metadata")), &all))
 	return all
 }
 
@@ -329,8 +328,8 @@ func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing
 			t.Helper()
 			for i := range 2 {
 				path := fmt.Sprintf("%sweb-%d", webFolder, i)
-				equal(t, must(r.TagsOf(path)), tags)
-				if got := must(r.AttributesOf(path))["cost centre"]; got != attribute {
+				equal(t, value(r.TagsOf(path)), tags)
+				if got := value(r.AttributesOf(path))["cost centre"]; got != attribute {
 					t.Errorf("%s has the attribute %q", path, got)
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const module = "codeconnect.vmworld.com/vmgroup"
@@ -59,6 +61,7 @@ var allowed = map[string]struct {
 	"sync/metacontroller":         {ours: []string{"api/v1alpha1"}},
 	"test/bare":                   {theirs: []string{"govmomi"}},
 	"test/memnet":                 {},
+	"test/must":                   {},
 }
 
 // guarded are the third-party modules that only listed packages can import, with their names in allowed.
@@ -115,9 +118,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for pkg, can := range allowed {
 		if !seen[pkg] {
 			t.Errorf("%s has no files: remove it from allowed", pkg)
@@ -132,9 +133,7 @@ func TestImportsRunOneWay(t *testing.T) {
 
 func TestTheTableOfPackagesInTheDesignListsAllAndNoOther(t *testing.T) {
 	text, err := os.ReadFile("../docs/design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Packages\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed := map[string]bool{}

@@ -159,7 +159,7 @@ func (x *lasting) spent() (s spending) {
 // statusesOf returns the groups' statuses, as they are stored.
 func statusesOf(groups []*metacontroller.Group) (all []string) {
 	for _, g := range groups {
-		all = append(all, string(must(json.Marshal(g.Status))))
+		all = append(all, string(value(json.Marshal(g.Status))))
 	}
 	return all
 }

@@ -62,8 +62,8 @@ var undoings = map[string]undoing{
 	"a tool changes custom attributes": {
 		asks: func(_ *lasting, s *spec) { s.CustomAttributes = map[string]string{"owner": "shop"} },
 		undo: func(x *lasting) {
-			key := must(object.GetCustomFieldsManager(x.admin.Client))
-			at := must(key.FindKey(within(x.t), "owner"))
+			key := value(object.GetCustomFieldsManager(x.admin.Client))
+			at := value(key.FindKey(within(x.t), "owner"))
 			for _, vm := range x.members() {
 				x.must(key.Set(within(x.t), vm.Ref, at, "bank"))
 			}
@@ -96,7 +96,7 @@ func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
 func judgeUndoing(t *testing.T, u undoing) {
 	x := newLasting(t, vcsim.Config{}, "")
 	if u.as != "" {
-		x.admin = must(x.Login(within(t), url.UserPassword(u.as, "secret"), x.transport))
+		x.admin = value(x.Login(within(t), url.UserPassword(u.as, "secret"), x.transport))
 	}
 	groups := x.groupsOf(2)
 	allUp(t, groups...)
@@ -154,7 +154,7 @@ func judgeUndoing(t *testing.T, u undoing) {
 
 // emptyVMGroups takes all VMs out of the VM groups of the cluster.
 func emptyVMGroups(x *lasting) {
-	at := must(x.Find(undoingCluster))
+	at := value(x.Find(undoingCluster))
 	var cluster mo.ClusterComputeResource
 	x.must(x.admin.RetrieveOne(within(x.t), at, []string{"configurationEx"}, &cluster))
 	change := &types.ClusterConfigSpecEx{}

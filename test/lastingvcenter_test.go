@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -31,9 +32,7 @@ func TestGroupsOfARecordedVCenterThatRefusesEachClone(t *testing.T) {
 		t.Skip("give -lasting.recorded")
 	}
 	model := &simulator.Model{}
-	if err := model.Load(*lastingRecorded); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, model.Load(*lastingRecorded))
 	const template = "test-snap" // a VM that is off
 	for _, object := range model.Map().All("VirtualMachine") {
 		if vm := object.(*simulator.VirtualMachine); vm.Name == template {
@@ -50,9 +49,7 @@ func TestGroupsOfARecordedVCenterThatRefusesEachClone(t *testing.T) {
 		Config:    session.Config{Host: hostOf(at), User: at.User.Username(), Password: password, Insecure: true, Log: zerolog.Nop(), Metrics: registry},
 		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	groups = loop.New(loop.Config{Slots: 20, Lease: 90 * time.Second, Resync: 45 * time.Second, Log: zerolog.Nop()}, vc)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // boundedLists are the functions that join a list by themselves, and why the list is short. All others use plan.AtMost, or what is made
@@ -89,9 +91,7 @@ func TestEveryListInATextIsBounded(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	for name := range boundedLists {
 		if !used[name] {

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -33,9 +34,7 @@ func TestAGroupComesUpScalesAndIsRemovedCompletely(t *testing.T) {
 			Ready bool
 		}
 		var child struct{ Data map[string]string }
-		if err := json.Unmarshal(g.Children["ConfigMap.v1"]["web-members"], &child); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(g.Children["ConfigMap.v1"]["web-members"], &child))
 		if err := json.Unmarshal([]byte(child.Data["members.json"]), &members); err != nil || len(members) != 3 || !members[2].Ready {
 			t.Errorf("%v: %s", err, child.Data)
 		}
@@ -115,9 +114,7 @@ func TestAMovedAndRenamedMemberStaysAMemberAndGetsNoSecondVM(t *testing.T) {
 		up(t, g)
 		ctx := context.Background()
 		folder, err := r.find.Folder(ctx, "/DC0/vm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		vm := r.vm(web + "/web-0")
 		r.task(folder.MoveInto(ctx, []types.ManagedObjectReference{vm.Reference()}))
 		r.task(vm.Rename(ctx, "precious"))
@@ -147,9 +144,7 @@ func TestUnmanagedVMsAreLeftAlone(t *testing.T) {
 		a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
 			return a.Status.Phase == v1alpha1.PhaseError && a.Status.CurrentReplicas == 2
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if !strings.Contains(a.Status.LastMessage, web+"/web-1") {
 			t.Errorf("the message does not name the unmanaged VM: %s", a.Status.LastMessage)
 		}
@@ -171,9 +166,7 @@ func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 			go func() { _, err := g.Until(within(t), metacontroller.Running); done <- err }()
 		}
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, <-done)
 		}
 		equal(t, r.names(web), running(8))
 
@@ -183,9 +176,7 @@ func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 			go func() { _, err := g.Until(within(t), metacontroller.Running); done <- err }()
 		}
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, <-done)
 		}
 		equal(t, r.names(web), running(3))
 		remove(t, a)

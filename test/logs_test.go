@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // A duration in the log is a number of seconds, always under the same key.
@@ -86,7 +88,5 @@ func eachCall(t *testing.T, visit func(at token.Position, method string, args []
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }

@@ -70,7 +70,7 @@ func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
 		eventually(t, patience, "one member in each cluster needs no rule", func() bool {
 			a, err := g.Sync(within(t))
 			r.must(err)
-			return a.Status.Phase == v1alpha1.PhaseRunning && len(must(r.Rules("/DC0/host/DC0_C0")))+len(must(r.Rules("/DC0/host/DC0_C1"))) == 0
+			return a.Status.Phase == v1alpha1.PhaseRunning && len(value(r.Rules("/DC0/host/DC0_C0")))+len(value(r.Rules("/DC0/host/DC0_C1"))) == 0
 		})
 		g.Scale(3)
 		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
@@ -78,7 +78,7 @@ func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
 		check("web-0 web-2 true false true", "")
 		r.must(r.AddRule("/DC0/host/DC0_C0", "an operator's", "web-0", "web-2"))
 		remove(t, g)
-		if rules := must(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "an operator's" }) {
+		if rules := value(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "an operator's" }) {
 			t.Errorf("rules are left: %+v", rules)
 		}
 	})
@@ -101,7 +101,7 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 		check := func(want ...string) {
 			t.Helper()
 			var got []string
-			for _, rule := range must(r.Rules(cluster)) {
+			for _, rule := range value(r.Rules(cluster)) {
 				got = append(got, fmt.Sprintf("%s on %s %v %v", strings.Join(rule.VMs, " "), rule.HostGroup, rule.Enabled, rule.Mandatory))
 			}
 			if !slices.Equal(got, want) {
@@ -139,8 +139,8 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 		settled("one member")
 		check("web-0 on site%2fa true true")
 		remove(t, g)
-		if groups := must(r.VMGroups(cluster)); len(must(r.Rules(cluster))) > 0 || len(groups) > 0 {
-			t.Errorf("the rules %v and groups %v are left", must(r.Rules(cluster)), groups)
+		if groups := value(r.VMGroups(cluster)); len(value(r.Rules(cluster))) > 0 || len(groups) > 0 {
+			t.Errorf("the rules %v and groups %v are left", value(r.Rules(cluster)), groups)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 		r.must(err)
 		taken := 0
 		takeBack := func() {
-			for _, rule := range must(r.Rules(cluster)) {
+			for _, rule := range value(r.Rules(cluster)) {
 				taken++
 				task, err := object.NewClusterComputeResource(r.admin.Client, at).Reconfigure(within(t), &types.ClusterConfigSpecEx{RulesSpec: []types.ClusterRuleSpec{{
 					ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: rule.Key}}}}, true)
@@ -202,7 +202,7 @@ func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 				if samples++; a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "changes it back") {
 					said++
 				}
-				if text := string(must(json.Marshal(a.Status))); text != last {
+				if text := string(value(json.Marshal(a.Status))); text != last {
 					last, statuses = text, statuses+1
 				}
 			}
@@ -222,7 +222,7 @@ func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 	})
 }
 
-func must[T any](v T, err error) T {
+func value[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}

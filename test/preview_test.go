@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -31,19 +32,13 @@ func ask(t *testing.T, g *metacontroller.Group, path string, file *v1alpha1.VmGr
 		}
 	}
 	request, err := http.NewRequestWithContext(context.Background(), method, g.URL+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := g.Client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return response.StatusCode, string(text)
 }
 

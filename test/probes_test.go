@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/probe"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -137,9 +138,7 @@ func TestAMemberThatOnlyOneReplicaReachesIsNotHealed(t *testing.T) {
 		for n := range 30 * 12 {
 			g.URL = []string{one, other}[n%2]
 			a, err := g.Sync(within(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if a.Status.ReadyReplicas < 2 {
 				t.Fatalf("%d are ready", a.Status.ReadyReplicas)
 			}

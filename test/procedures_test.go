@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -26,25 +27,19 @@ import (
 func patch(t *testing.T, g *metacontroller.Group, documented string, pairs ...string) {
 	t.Helper()
 	docs, err := os.ReadFile("../docs/day-to-day.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !strings.Contains(string(docs), documented) {
 		t.Fatalf("docs/day-to-day.md does not have %s", documented)
 	}
 	var spec, change map[string]any
 	text, err := json.Marshal(g.Spec)
 	for _, err := range []error{err, json.Unmarshal(text, &spec), json.Unmarshal([]byte(strings.NewReplacer(pairs...).Replace(documented)), &change)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	merge(spec, change["spec"].(map[string]any))
 	text, _ = json.Marshal(spec)
 	var edited v1alpha1.VmGroupSpec
-	if err := json.Unmarshal(text, &edited); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &edited))
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { *s = edited })
 }
 
@@ -231,9 +226,7 @@ func TestAbandonADeletion(t *testing.T) {
 func documented(t *testing.T, name, from, to string) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, after, found := strings.Cut(string(text), from)
 	part, _, ends := strings.Cut(after, to)
 	if !found || !ends {
@@ -291,9 +284,7 @@ func TestRefreshMembersByTheirAge(t *testing.T) {
 		Spec struct{ Update v1alpha1.Update }
 	}
 	text := documented(t, "day-to-day.md", "### Refresh members by their age\n\n```yaml\n", "```")
-	if err := yaml.UnmarshalStrict([]byte(text), &change); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(text), &change))
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2000, 1, 7, 12, 0, 0, 0, time.UTC))) // a Friday
 		r := newChangeRig(t, vcsim.Guest{Tools: true})

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // What no test uses is not worth its license: the file's name, or its directory's and its own name apart, are in a test.
 func TestEveryRecordedPieceIsUsedByATestAndListedWithItsSource(t *testing.T) {
 	const pieces = "../vsphere/vctest/recorded/pieces"
 	readme, err := os.ReadFile(pieces + "/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var tests strings.Builder
 	err = filepath.WalkDir("../vsphere", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, "_test.go") && filepath.Base(name) != "recorded.go" {
@@ -25,9 +25,7 @@ func TestEveryRecordedPieceIsUsedByATestAndListedWithItsSource(t *testing.T) {
 		tests.Write(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	err = fs.WalkDir(os.DirFS(pieces), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Base(name) == "README.md" || path.Base(name) == "LICENSE" {
 			return err

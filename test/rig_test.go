@@ -28,6 +28,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/probe"
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
@@ -112,9 +113,7 @@ func newRealRig(t testing.TB, cfg vcsim.Config) *rig {
 func startRig(t testing.TB, cfg vcsim.Config, network *memnet.Network, transport *http.Transport) *rig {
 	t.Helper()
 	sim, err := vcsim.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		if err := sim.Close(); err != nil {

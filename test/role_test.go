@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -55,9 +56,7 @@ func counted(registry *prometheus.Registry) func(*vsphere.Config, *loop.Config) 
 func callsIn(t testing.TB, registry *prometheus.Registry) map[string]int {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	made := map[string]int{}
 	for _, family := range families {
 		if family.GetName() != "vmgroup_vcenter_calls_total" {

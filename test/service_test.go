@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -24,9 +25,7 @@ func endpoints(t testing.TB, g *metacontroller.Group) []string {
 				Conditions struct{ Ready, Serving, Terminating bool }
 			}
 		}
-		if err := json.Unmarshal(raw, &slice); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(raw, &slice))
 		for _, e := range slice.Endpoints {
 			if len(e.Addresses) != 1 {
 				t.Errorf("%s has the addresses %v", e.Hostname, e.Addresses)

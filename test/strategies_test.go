@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -23,9 +24,7 @@ func asApplied(t testing.TB, g *metacontroller.Group) string {
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, objects := range all { // which Metacontroller adds, with each of its strategies
 		for _, object := range objects {
 			labels, _ := object.(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)

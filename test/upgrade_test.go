@@ -23,6 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -67,9 +68,7 @@ type recordedVM struct {
 
 func readRecording(t *testing.T, text []byte) (r recording) {
 	t.Helper()
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &r))
 	return r
 }
 
@@ -92,9 +91,7 @@ var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDi
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/e44e18e.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		was := readRecording(t, text)
 		time.Sleep(time.Until(was.At))
@@ -278,13 +275,9 @@ func differences(t *testing.T, was, is any) (all []string) {
 func flatten(t *testing.T, value any, into map[string]string) {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var tree any
-	if err := json.Unmarshal(text, &tree); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &tree))
 	var walk func(at string, x any)
 	walk = func(at string, x any) {
 		switch x := x.(type) {

@@ -4,15 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // The token of the release can write releases and packages: only the steps that do so have it, and none that builds or runs what it downloads.
 func TestOnlyTheStepsOfAReleaseThatNeedItHaveAToken(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../.github/workflows/release.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	before, steps, _ := strings.Cut(string(text), "\n    steps:\n")
 	if strings.Contains(before, "github.token") || strings.Contains(before, "secrets.") {
 		t.Error("all steps have a token")

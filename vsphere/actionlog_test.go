@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // The log must show why a VM was destroyed.
@@ -23,9 +24,7 @@ func TestTheLogLineOfAnActionHasItsReason(t *testing.T) {
 		}
 		for lines := json.NewDecoder(&log); len(want) > 0; want = want[1:] {
 			var line map[string]any
-			if err := lines.Decode(&line); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, lines.Decode(&line))
 			for key, value := range want[0] {
 				if line[key] != value {
 					t.Errorf("%v has %s %q, want %q", line, key, line[key], value)

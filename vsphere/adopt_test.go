@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -212,9 +213,7 @@ func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
 		if c.Ordinal != 4 || c.Done || c.ChangeVersion == "" {
 			t.Fatalf("got the candidate %+v; want ordinal 4, not adopted", c)
 		}
-		if err := p.Do(t.Context(), reborn, taking(c, 4)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.Do(t.Context(), reborn, taking(c, 4)))
 		s := p.State(reborn, ask)
 		if len(s.VMs) != 1 || s.VMs[0].Ordinal != 4 || !s.Candidates[0].Done || len(p.state().VMs) != 0 {
 			t.Errorf("%+v; the former group has %+v", s, p.state().VMs)

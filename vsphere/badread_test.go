@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -41,9 +42,7 @@ func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 				if len(s.VMs) != 2 || s.VMs[0].Power != plan.PoweredOn || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 {
 					t.Errorf("it is seen as %+v", s)
 				}
-				if err := p.reader.Scan(context.Background()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, p.reader.Scan(context.Background()))
 				if s = p.state(good.MoRef, bad.MoRef); len(s.VMs) != 2 || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 || s.Folder == "" {
 					t.Errorf("after a scan it is seen as %+v", s)
 				}
@@ -51,9 +50,7 @@ func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 				two.until("it knows", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
 
 				w.FailReadsOf(inventory.VMRef(bad.MoRef), nil)
-				if err := p.reader.Scan(context.Background()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, p.reader.Scan(context.Background()))
 				if s = p.state(); len(s.VMs) != 2 || !s.VMs[1].Reachable {
 					t.Errorf("mended, it is seen as %+v", s)
 				}

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 func TestInvalidSettingsAreRefusedByName(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(empty, nil, 0o600))
 	good := Config{Config: session.Config{Host: "vc.example.com", User: "u", Password: "secret"}}
 	print := strings.Repeat("AB:", 31) + "AB"
 	for name, tc := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -205,9 +206,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		vm := p.member(0)
 		w.Hide(inventory.VMRef(vm.MoRef))
 		p.until("it is unreachable", func() bool { vms := p.state().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })
-		if err := p.reader.Scan(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.reader.Scan(context.Background()))
 		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || len(s.Gone) != 0 || s.VMs[0].CPU != 2 {
 			t.Errorf("after a scan: %+v", s)

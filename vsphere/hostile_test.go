@@ -20,6 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -371,9 +372,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 	faults := map[int]*vcfault.Error{}
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(hostileConfig("vcenter.test"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		h := newHostile(&r.tape, twist)
 		v.client.RegisterProtocol("https", h)
 		v.client.RegisterProtocol("http", h)

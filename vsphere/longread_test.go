@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // slowPages delays the pages of a full inventory read: the first one, which has no token, and the others.
@@ -155,9 +156,7 @@ func TestAPageThatCameLateBringsNothingBack(t *testing.T) {
 		w.must(w.Rename("other-26", "renamed"))
 		late, err := w.AddVM("/DC0/vm", "late")
 		w.must(err)
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, <-ended)
 		if _, _, known := p.inventory.Holder(refs["other-25"]); known {
 			t.Error("a VM that was destroyed is back")
 		}

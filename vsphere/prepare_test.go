@@ -21,6 +21,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -350,9 +351,7 @@ func TestAPreparationsTextIsParsedAndAnInvalidOneIsEmpty(t *testing.T) {
 	t.Parallel()
 	want := plan.Preparation{Tags: []string{"a/b"}, Attributes: []string{"x"}, Networks: true, Digest: "d"}
 	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := plan.PreparationIn(string(text)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got the preparation %+v; want %+v", got, want)
 	}
@@ -367,20 +366,14 @@ func TestAPreparationsTextIsParsedAndAnInvalidOneIsEmpty(t *testing.T) {
 func plainMetadata(t *testing.T, extraConfig map[string]string) string {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(extraConfig["guestinfo.metadata"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !strings.HasPrefix(extraConfig["guestinfo.metadata.encoding"], "gz") {
 		return string(raw)
 	}
 	unzip, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	plain, err := io.ReadAll(unzip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(plain)
 }
 

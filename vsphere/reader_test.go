@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -50,9 +51,7 @@ func TestABulkReadDropsDestroyedVMsAndReadsTheOthers(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		dead := []vim.ManagedObjectReference{inventory.VMRef("vm-100001"), inventory.VMRef("vm-100002"), inventory.VMRef("vm-100003")}
-		if err := p.reader.Read(context.Background(), append(dead, inventory.VMRef(vm.MoRef), w.Unmanaged)...); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.reader.Read(context.Background(), append(dead, inventory.VMRef(vm.MoRef), w.Unmanaged)...))
 		for _, ref := range dead {
 			if !p.inventory.IsGone(ref.Value) {
 				t.Errorf("%s is not known to be gone", ref.Value)
@@ -104,9 +103,7 @@ func readsWithoutASession(t *testing.T, silent bool) {
 			w.EmptyReadsWithoutSession()
 		}
 		s, err := p.client.Session(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		w.DropSessions()
 		for _, refs := range [][]vim.ManagedObjectReference{{inventory.VMRef(vm.MoRef)}, {inventory.VMRef(vm.MoRef), w.Unmanaged}} {
 			if objects, err := session.Retrieve(context.Background(), s, whole(refs)); !vcfault.NotAuthenticated(err) {

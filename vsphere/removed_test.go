@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
@@ -49,12 +50,8 @@ func TestAReadThatBeganBeforeADestroyDoesNotBringTheVMBack(t *testing.T) {
 		p.until("vCenter has destroyed it", func() bool { _, err := w.Find("web-0"); return err != nil })
 		time.Sleep(10 * time.Second) // the task's end is known, and the stream has said that the VM left
 		close(l.release)
-		if err := <-read; err != nil {
-			t.Fatal(err)
-		}
-		if err := <-destroyed; err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, <-read)
+		must.Succeed(t, <-destroyed)
 		if s := p.state(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 1 {
 			t.Errorf("after Destroy: %+v", s)
 		}
@@ -106,9 +103,7 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 func TestAnObjectOfAnotherVCenterIsNotForgotten(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		if err := p.reader.Report(context.Background(), inventory.Reading{VCenter: "another vCenter", Gone: []string{vm.MoRef}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.reader.Report(context.Background(), inventory.Reading{VCenter: "another vCenter", Gone: []string{vm.MoRef}}))
 		if len(p.state().VMs) != 1 {
 			t.Error("the member is forgotten because another vCenter removed a VM with its moRef")
 		}

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // plain is a valid spec of a group named web.
@@ -19,29 +21,21 @@ func plain() map[string]any { return map[string]any{"cpu": 2, "memory": 4, "temp
 func web(t *testing.T, spec map[string]any) *VmGroup {
 	t.Helper()
 	raw, err := yaml.Marshal(map[string]any{"metadata": map[string]any{"name": "web"}, "spec": spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g := &VmGroup{}
-	if err := yaml.UnmarshalStrict(raw, g); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(raw, g))
 	return g
 }
 
 func TestEveryErrorNamesItsFieldAndBound(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/refused.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var cases []struct {
 		Why, Name, Field, Says, Schema string
 		Spec                           map[string]any
 	}
-	if err := yaml.UnmarshalStrict(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(raw, &cases))
 	for _, c := range cases {
 		t.Run(c.Why, func(t *testing.T) {
 			t.Parallel()
@@ -119,9 +113,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		t.Run(text[:min(len(text), 60)], func(t *testing.T) {
 			t.Parallel()
 			more, spec := map[string]any{}, plain()
-			if err := yaml.UnmarshalStrict([]byte(text), &more); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, yaml.UnmarshalStrict([]byte(text), &more))
 			maps.Copy(spec, more)
 			if errs := web(t, spec).Validate(); len(errs) > 0 {
 				t.Error(errs.ToAggregate())

@@ -14,29 +14,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // unread starts vmgroup serve with a pipe as standard error, and reads it until the server listens. The caller has the pipe's end.
 func unread(t *testing.T, args ...string) (p *process, stderr *os.File) {
 	t.Helper()
 	stderr, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = stderr.Close() })
 	p = &process{Cmd: vmgroup(nil, append([]string{"serve", "--simulator", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0"}, args...)...)}
 	p.Stderr = w
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Start())
 	_ = w.Close()
 	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
 	lines := bufio.NewReaderSize(stderr, 16)
 	for p.url == "" {
 		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var said struct {
 			Listen string
 			Health string `json:"health_listen"`
@@ -51,9 +46,7 @@ func unread(t *testing.T, args ...string) (p *process, stderr *os.File) {
 // ends waits until a process has ended after SIGTERM, and returns how.
 func (p *process) ends(t *testing.T) error {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Process.Signal(syscall.SIGTERM))
 	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop()
 	return p.Wait()
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -61,9 +62,7 @@ func TestACheckThatFailsExitsWith1AndItsJSONReportHasNoNames(t *testing.T) {
 func TestACheckUsesTheServersSettingsAndWarningsFailOnlyWithStrict(t *testing.T) {
 	t.Parallel()
 	sim, err := vcsim.Start(vcsim.Config{User: "svc", Password: "planted-secret", Templates: []string{"ubuntu"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { sim.Close() })
 	env := []string{"VC_HOST=" + sim.URL().Host, "VC_USER=svc", "VC_PASS=planted-secret", "VC_INSECURE=true"}
 	group := filepath.Join("..", "..", "manifests", "samples", "vmgroup.yaml")
@@ -137,23 +136,15 @@ func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 // interrupted stops a deep check while it clones; heard: its last output is read.
 func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool) {
 	sim, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { sim.Close() })
 	sim.Hold(vcsim.Clone)
 	c := vmgroup([]string{"VC_HOST=" + sim.URL().Host, "VC_USER=svc", "VC_PASS=x", "VC_THUMBPRINT=" + sim.ThumbprintSHA256()}, "check", "--deep", "--template", "ubuntu")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	progress, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, c.Start())
 	var said bytes.Buffer
 	read := make(chan struct{})
 	go func() {
@@ -163,9 +154,7 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "cloning") {
-			if err := stop(c, out); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, stop(c, out))
 			sim.Release(vcsim.Clone)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
@@ -35,14 +36,10 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 	write(strings.Replace(spec("2"), "replicas: 2, ", "", 1))
 	c := vmgroup(nil, "demo", "-f", file, "--listen", "127.0.0.1:0", "--clone-time", "50ms", "--power-time", "10ms", "--boot-time", "10ms")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var errs bytes.Buffer
 	c.Stderr = &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Start())
 	defer c.Process.Kill() //nolint:errcheck // it has ended, if all went well
 	var mu sync.Mutex
 	var text strings.Builder
@@ -72,9 +69,7 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 	write(strings.NewReplacer("replicas: 2, ", "", "name: web", "name: db").Replace(spec("1")))
 	said("shop/web is deleted")
 	said("shop/db  RUNNING  1 of 1 ready")
-	if err := c.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Process.Signal(syscall.SIGINT))
 	said("shop/db is deleted: vCenter has no objects of it any more")
 	<-ended
 	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") || errs.Len() > 0 { // nothing is written into the screen
@@ -143,9 +138,7 @@ func TestThePictureOfTheDemoShowsWhatItPrints(t *testing.T) {
 
 func thePictureShowsWhatTheDemoPrints(t *testing.T) {
 	text, err := os.ReadFile("../../docs/demo.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var shown []string
 	for _, m := range regexp.MustCompile(`<text [^>]*x="20"[^>]*>(.*)</text>`).FindAllStringSubmatch(string(text), -1) {
 		shown = append(shown, strings.TrimRight(m[1], " "))

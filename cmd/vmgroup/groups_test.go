@@ -13,20 +13,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 func get(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return response.StatusCode, string(text)
 }
 
@@ -96,9 +93,7 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 			t.Errorf("without the user data:\n%s", out)
 		}
 	}
-	if err := g.Delete(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, g.Delete(ctx))
 	for _, p := range []*process{called, other} {
 		eventually(t, "the group is no longer reported", func() bool { _, body := get(t, p.url+"/groups"); return body == "[]\n" })
 		p.stop(t)
@@ -126,9 +121,7 @@ func TestThePlanTableHasNoVMForStepsOfTheGroup(t *testing.T) {
 	}
 	a := hook.Answer(t.Context(), nil, plan.Ref{Namespace: "default", Name: "web"}, &plan.Result{Verdicts: verdicts}, &plan.Outlook{Steps: steps})
 	var out bytes.Buffer
-	if err := planTable(&out, []hook.PlanAnswer{a}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, planTable(&out, []hook.PlanAnswer{a}))
 	want := `default/web is : 
 VERDICT  VM            REASON
 Update   web-0, web-1  e; waits for f

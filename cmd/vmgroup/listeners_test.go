@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -98,15 +99,11 @@ func do(t *testing.T, c *http.Client, method, url string) (code int, body string
 	var text io.Reader
 	if method == http.MethodPost {
 		raw, err := os.ReadFile("../../manifests/samples/hooks/sync.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		text = strings.NewReader(string(raw))
 	}
 	r, err := http.NewRequest(method, url, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	response, err := c.Do(r)
 	if err != nil {
@@ -148,9 +145,7 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 
 	serial := func() string {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(p.url, "https://"), &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -71,12 +72,8 @@ func serve(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: vmgroup(env, append([]string{"serve", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0"}, args...)...), logEnd: make(chan struct{})}
 	stderr, err := p.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, p.Start())
 	type line struct {
 		Listen string
 		Health string `json:"health_listen"`
@@ -125,9 +122,7 @@ func (p *process) logged() string {
 // stop ends the process as Kubernetes does, and waits for it.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Process.Signal(syscall.SIGTERM))
 	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop() // it then ends with an error, and its log is shown
 	<-p.logEnd
 	if err := p.Wait(); err != nil {
@@ -152,9 +147,7 @@ func serveReady(t *testing.T, env []string, args ...string) *process {
 func startVCenter(t *testing.T, cfg vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	vc, err := vcsim.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = vc.Close() })
 	return vc
 }
@@ -241,9 +234,7 @@ func TestHelpNamesEveryVariable(t *testing.T) {
 		"demo":  {"Demo"},
 	} {
 		out, err := vmgroup(nil, command, "--help").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		flags := regexp.MustCompile(`(?m)^(  -., |      )--`)
 		for _, line := range strings.Split(string(out), "\n") {
 			if flags.MatchString(line) && !strings.Contains(line, "[$V") && !strings.Contains(line, "--help") {
@@ -263,9 +254,7 @@ func TestHelpNamesEveryVariable(t *testing.T) {
 func TestTheVersionIsAFlagToo(t *testing.T) {
 	t.Parallel()
 	command, err := vmgroup(nil, "version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	flag, err := vmgroup(nil, "--version").Output()
 	if err != nil || !strings.HasPrefix(string(flag), "vmgroup ") || string(flag) != string(command) {
 		t.Errorf("%v: %q and %q", err, flag, command)
@@ -285,9 +274,7 @@ func TestTheVariablesOfAServiceAreNotTakenForSettings(t *testing.T) {
 func TestATakenPortIsReportedWithTheFlagThatChangesIt(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer taken.Close() //nolint:errcheck // the test is over
 	address := taken.Addr().String()
 	for flag, args := range map[string][]string{
@@ -341,9 +328,7 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 		t.Errorf("%d clones", n)
 	}
 	file := filepath.Join(t.TempDir(), "group.yaml")
-	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(manifest), 0o600))
 	if out, errs, status := run(t, vmgroup(nil, "plan", file, "--server", p.url)); status != 2 || out != outs[0] {
 		t.Errorf("a file without --file: exit status %d: %s%s", status, out, errs)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -46,9 +47,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 			all = append(all, &g.VmGroup)
 		}
 		list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": all})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		c := vmgroup(against(vc), "check", "--orphans", "--cluster-id", cluster, "-f", "-")
 		c.Stdin = strings.NewReader(string(list))
 		out, errs, status := run(t, c)

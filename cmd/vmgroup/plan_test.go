@@ -14,6 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -140,9 +141,7 @@ func TestPlanShowsWhatWillBlockAnEditOfAGroupThatRuns(t *testing.T) {
 		edited := g.VmGroup.DeepCopy()
 		c.edit(&edited.Spec)
 		manifest, err := json.Marshal(edited)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, args := range [][]string{{"--server", p.url}, {}} {
 			out, errs, status := preview(t, against(vc), string(manifest), append([]string{"-o", "json"}, args...)...)
 			var answers []hook.PlanAnswer
@@ -160,16 +159,10 @@ func TestPlanKnowsWhatATemplateNamesInAContentLibraryWhenItIsAskedForTheFirstTim
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	ref, err := vc.AddTemplate("/DC0/vm", "ubuntu of the library")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := vc.AddLibrary("golden"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, vc.AddLibrary("golden"))
 	for name, kind := range map[string]string{"ubuntu": "vm-template", "appliance": "ovf", "installer": "iso"} {
-		if err := vc.AddLibraryItem("golden", name, kind, ref); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, vc.AddLibraryItem("golden", name, kind, ref))
 	}
 	p := serveReady(t, against(vc))
 	for template, want := range map[string]int{"golden/ubuntu": 2, "golden/installer": 1, "golden/none": 1, "golden/appliance": 1} {
@@ -192,15 +185,11 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifest, err := json.Marshal(&g.VmGroup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// As from kubectl and kustomize: a List, another kind, and several files.
 	list := `{"apiVersion":"v1","kind":"List","items":[` + string(manifest) + `]}`
 	other := filepath.Join(t.TempDir(), "other.yaml")
-	if err := os.WriteFile(other, []byte("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(other, []byte("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), 0o600))
 	out, errs, status := preview(t, against(vc), list, "--server", p.url, "-f", other)
 	if status != 0 || !strings.HasSuffix(out, "is RUNNING: successfully reconciled VmGroup\nnothing to do\n\nPlan: 0 to create, 0 to change, 0 to remove\n") || !strings.Contains(errs, "skipped a Namespace of v1: not a VmGroup") {
 		t.Errorf("exit status %d:\n%s%s", status, out, errs)
@@ -271,9 +260,7 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	k := newKeys(t)
 	p := serve(t, nil, append([]string{"--simulator"}, k.flags()...)...)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.url, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	env := []string{"VMGROUP_LISTEN=:" + port, "VMGROUP_TLS_CERT_FILE=" + k.path("tls.crt"), "VMGROUP_TOKEN_FILE=" + k.path("token-next") + "," + k.path("token")}
 	eventually(t, "a plan of the server", func() bool {
 		out, _, status := preview(t, env, head+"}\n")
@@ -302,9 +289,7 @@ func TestPlanOfABlockedGroupSaysEachSentenceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	tried, err := json.Marshal(&g.VmGroup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, c := range []struct{ manifest, sentence, blocked string }{
 		{string(tried), "there is no network", "\nblocked at Clone web-0 networks (NetworkNotFound)\n"},
 		{strings.Replace(head, "vm-operator-template", "nowhere", 1) + "}\n", `template "nowhere" not found`, "\nblocked (TemplateNotFound)\n"},

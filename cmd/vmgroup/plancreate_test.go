@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -23,9 +24,7 @@ func TestPlanTakesWhateverKubectlCreateTakes(t *testing.T) {
 	const generate = `"generateName":"web-"`
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.json": group(`"name":"a"`), "b.yml": "---\n" + group(`"name":"b"`) + "\n", "c.yaml": group(`"name":"c"`), "README.md": "no manifest"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for name, c := range map[string]struct {
 		manifest string

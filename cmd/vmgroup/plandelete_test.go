@@ -10,6 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -24,9 +25,7 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifest, err := json.Marshal(&g.VmGroup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, args := range [][]string{{"--server", p.url}, {}} {
 		out, errs, status := preview(t, against(vc), string(manifest), append([]string{"--delete", "-o", "json"}, args...)...)
 		var answers []hook.PlanAnswer

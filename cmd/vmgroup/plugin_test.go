@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // kubectlStandIn writes down what it is asked. Metacontroller calls the second of three pods, and the third for shop/web; in the namespace
@@ -27,13 +29,9 @@ func TestThePluginAsksThePodThatMetacontrollerCalls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"kubectl": kubectlStandIn, "group.yaml": head + "}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
-	if err := os.Symlink(os.Args[0], filepath.Join(dir, "kubectl-vmgroup")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(os.Args[0], filepath.Join(dir, "kubectl-vmgroup")))
 	ask := func(args ...string) (out, errs string, status int, asked string) {
 		t.Helper()
 		_ = os.Remove(filepath.Join(dir, "asked"))

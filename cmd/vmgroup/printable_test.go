@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const strange = "web\x1b[2J\r\n\u009b31m\u202eevil"
@@ -28,9 +29,7 @@ func TestLogLinesHaveNoUnprintableCharacters(t *testing.T) {
 	for _, format := range []string{"json", "console"} {
 		var out bytes.Buffer
 		log, err := (&settings{logLevel: "info", logFormat: format}).logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		log.Info().Str("vm", strange).Msg(strange)
 		printable(t, format, out.String())
 		if n := strings.Count(out.String(), "\n"); n != 1 {
@@ -46,8 +45,6 @@ func TestLogLinesHaveNoUnprintableCharacters(t *testing.T) {
 func TestAPlanShowsNoUnprintableCharacters(t *testing.T) {
 	var out bytes.Buffer
 	answer := hook.PlanAnswer{Group: strange, Message: strange, Steps: []hook.PlanStep{{Round: 1, Op: "Clone", VM: strange, Reason: strange}}}
-	if err := planTable(&out, []hook.PlanAnswer{answer}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, planTable(&out, []hook.PlanAnswer{answer}))
 	printable(t, "the table", out.String())
 }

@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // readmeBlocks are the shell blocks of a README with the output that follows each, if any.
 func readmeBlocks(t *testing.T) (blocks [][2]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```\n(.*?)```\n)?").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, [2]string{m[1], m[2]})
 	}
@@ -47,20 +47,14 @@ func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	}
 	p := serveReady(t, nil, "--simulator", "--simulator-clone-time", "1s", "--simulator-power-time", "1s", "--simulator-boot-time", "1s")
 	at, err := url.Parse(p.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	manifests, err := filepath.Abs("../../manifests")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	dir := t.TempDir()
 	program := fmt.Sprintf("#!/bin/sh\nexec env %s=1 '%s' \"$@\"\n", beVmgroup, os.Args[0])
 	for _, err := range []error{os.Symlink(manifests, filepath.Join(dir, "manifests")), os.Mkdir(filepath.Join(dir, "bin"), 0o755),
 		os.WriteFile(filepath.Join(dir, "bin", "vmgroup"), []byte(program), 0o755)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	var typed, said strings.Builder
 	elsewhere, used := slices.Collect(maps.Keys(readmeElsewhere)), make(map[string]bool)

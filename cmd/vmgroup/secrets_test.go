@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -43,9 +44,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	)
 	k := newKeys(t)
 	key, err := os.ReadFile(k.path("tls.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	vc := startVCenter(t, vcsim.Config{User: "planner", Password: password, Guest: vcsim.Guest{Tools: true}})
 	k.write("password", wrongPassword+"\n")
 	env := []string{"VC_HOST=" + vc.URL().Host, "VC_USER=planner", "VC_PASS_FILE=" + k.path("password"), "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
@@ -55,14 +54,10 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	send := func(c *http.Client, method, path, body string) {
 		t.Helper()
 		r, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		response, err := c.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer response.Body.Close() //nolint:errcheck // it was only read
 		fmt.Fprintf(&output, "%s %s: %d %v\n", method, path, response.StatusCode, response.Header)
 		_ = response.Header.Write(&output)
@@ -92,9 +87,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	fmt.Fprintf(&output, "%+v\n", a)
 
 	good, err := g.Body(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	encoded := base64.StdEncoding.EncodeToString([]byte(userData))
 	if !strings.Contains(string(good), encoded) {
 		t.Fatal("the request does not contain the user data")
@@ -117,9 +110,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		c := k.client("")
 		c.Jar, _ = cookiejar.New(nil)
 		response, err := c.PostForm(p.url+"/ui/sign-in", url.Values{"token": {token}, "to": {"/ui/groups/default/web"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer response.Body.Close() //nolint:errcheck // it was only read
 		page, _ := io.ReadAll(response.Body)
 		fmt.Fprintf(&output, "sign-in: %d %v %v %s\n", response.StatusCode, response.Header, c.Jar, page)
@@ -147,9 +138,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		out, errs, _ := preview(t, env, plantedManifest, append([]string{"--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc"}, args...)...)
 		output.WriteString(out + errs)
 	}
-	if err := g.Delete(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, g.Delete(ctx))
 	p.stop(t)
 	output.WriteString(p.logged())
 

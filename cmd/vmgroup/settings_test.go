@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -40,12 +41,8 @@ func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
 		t.Setenv("VMGROUP_ADOPT_FROM", c.variable)
 		s, command := &settings{}, &cobra.Command{}
 		s.flags(command)
-		if err := command.ParseFlags(c.args); err != nil {
-			t.Fatal(err)
-		}
-		if err := fromEnvironment(command); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, command.ParseFlags(c.args))
+		must.Succeed(t, fromEnvironment(command))
 		got, err := adoptRules(s.adoptFrom)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%q %v: %v, %v", c.variable, c.args, got, err)
@@ -56,14 +53,10 @@ func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
 func TestNoMemberIsProbedByDefaultAndTheServerItselfNever(t *testing.T) {
 	t.Parallel()
 	own, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, allowed := range [][]string{nil, {"0.0.0.0/0", "::/0"}} {
 		s := &settings{probeNetworks: allowed}
-		if err := s.networks(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.networks())
 		if guest := netip.MustParseAddr("192.0.2.7"); s.probe.Networks.Allow(guest) != (allowed != nil) {
 			t.Errorf("with %v, %s can be asked: %t", allowed, guest, s.probe.Networks.Allow(guest))
 		}
@@ -100,17 +93,13 @@ func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			name := ""
 			switch n := n.(type) {
@@ -135,17 +124,13 @@ func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 func TestTheChartTakesEveryVariableOfTheServer(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../charts/vmgroup/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var schema struct {
 		Properties struct {
 			Settings struct{ Properties map[string]any }
 		}
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &schema))
 	taken := schema.Properties.Settings.Properties
 	for _, proxy := range []string{"HTTPS_PROXY", "NO_PROXY"} {
 		if taken[proxy] == nil {
@@ -154,9 +139,7 @@ func TestTheChartTakesEveryVariableOfTheServer(t *testing.T) {
 		delete(taken, proxy)
 	}
 	deployment, err := os.ReadFile("../../charts/vmgroup/templates/deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	own := map[string]bool{"VC_USER": true, "VC_PASS": true, "VMGROUP_SIMULATOR": true} // files and a value instead
 	for _, name := range regexp.MustCompile(`- name: (V[A-Z_]+)\n`).FindAllStringSubmatch(string(deployment), -1) {
 		own[name[1]] = true

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/page"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -72,12 +73,8 @@ func TestStatusFollowsTheServerUntilInterrupted(t *testing.T) {
 	screen := onScreen(t, vmgroup(nil, "status", "--server", p.url, "-w"))
 	piped := vmgroup(nil, "status", "--server", p.url, "-w")
 	lines, err := piped.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := piped.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, piped.Start())
 	t.Cleanup(func() { _ = piped.Process.Kill() })
 	eventually(t, "no group on the screen", func() bool { return screen.has("There is no group yet.") })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -99,9 +96,7 @@ func TestStatusFollowsTheServerUntilInterrupted(t *testing.T) {
 		t.Error("the pipe ended")
 	}
 	for _, c := range []*exec.Cmd{screen.Cmd, piped} {
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Process.Signal(os.Interrupt))
 		if err := c.Wait(); err != nil {
 			t.Errorf("after Ctrl-C: %v", err)
 		}

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/creack/pty"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // screen is a terminal of 80 columns and 24 rows on which a command runs.
@@ -75,9 +77,7 @@ func fits(t *testing.T, lines []string) {
 func TestTablesAndFlagsAreAsWideAsTheTerminal(t *testing.T) {
 	t.Parallel()
 	long := filepath.Join(t.TempDir(), "group.yaml")
-	if err := os.WriteFile(long, []byte(strings.Replace(head, "name: web", "name: a-rather-long-name-of-a-group", 1)+", networks: [{network: nowhere}]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(long, []byte(strings.Replace(head, "name: web", "name: a-rather-long-name-of-a-group", 1)+", networks: [{network: nowhere}]}\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		has  string
@@ -107,9 +107,7 @@ func TestTheDemoFitsTheTerminalAndEndsAtOnceOnASecondInterrupt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "group.yaml")
 	twelve := strings.Replace(head, "replicas: 2", "replicas: 12", 1)
 	held := strings.Replace(twelve, "namespace: shop", "namespace: shop, annotations: {hold.vm.codeconnect.vmworld.com/x: web-3/%s}", 1) + ", deletion: {holdTimeoutSeconds: 3600}}\n"
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(held, "vm-1")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(fmt.Sprintf(held, "vm-1")), 0o600))
 	s := onScreen(t, vmgroup(nil, "demo", "-f", file, "--listen", "127.0.0.1:0", "--clone-time", "50ms", "--power-time", "10ms", "--boot-time", "10ms"))
 	eventually(t, "12 members are ready", func() bool {
 		lines := s.lines()
@@ -123,14 +121,10 @@ func TestTheDemoFitsTheTerminalAndEndsAtOnceOnASecondInterrupt(t *testing.T) {
 	if ref == nil {
 		t.Fatalf("no web-3:\n%s", strings.Join(s.lines(), "\n"))
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(fmt.Sprintf(held, ref[1]), "replicas: 12", "replicas: 11", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(fmt.Sprintf(held, ref[1]), "replicas: 12", "replicas: 11", 1)), 0o600))
 	eventually(t, "the hold is read", func() bool { return s.has("11 of 11 ready") })
 	interrupt := func() {
-		if err := s.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Process.Signal(syscall.SIGINT))
 	}
 	interrupt()
 	eventually(t, "the deletion waits for the hold", func() bool { return s.has("A second Ctrl-C ends at once.") && s.has(" 1 of 11 ready") })

@@ -6,14 +6,14 @@ import (
 	"go/token"
 	"slices"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // The image has no time zones, unlike the machines that tests run on.
 func TestTheBinaryBringsTheTimeZonesAlong(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ImportsOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"time/tzdata"` }) {
 		t.Error("main.go does not import time/tzdata")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -111,9 +112,7 @@ func TestAPlanThatLooksAtVCenterSaysThatATemplateIsAVM(t *testing.T) {
 func TestADemoThatIsNoTerminalSaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "group.yaml")
-	if err := os.WriteFile(file, []byte(head+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(head+"}\n"), 0o600))
 	var out strings.Builder
 	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{file}}}
 	v := newDemoView(&out)

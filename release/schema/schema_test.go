@@ -17,22 +17,16 @@ const line = "# yaml-language-server: $schema="
 func compiled(t *testing.T, path string) *jsonschema.Schema {
 	t.Helper()
 	schema, err := jsonschema.NewCompiler().Compile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return schema
 }
 
 func check(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return schema.Validate(value)
 }
 
@@ -43,9 +37,7 @@ func TestEachSampleNamesItsSchemaAndIsValidToIt(t *testing.T) {
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		first, _, _ := strings.Cut(string(text), "\n")
 		name, named := strings.CutPrefix(first, line)
 		if !named {
@@ -61,9 +53,7 @@ func TestEachSampleNamesItsSchemaAndIsValidToIt(t *testing.T) {
 func TestAnEditorSeesWhatTheAPIServerWouldRefuse(t *testing.T) {
 	schema := compiled(t, "../../manifests/vmgroup.schema.json")
 	const group = `{apiVersion: vm.codeconnect.vmworld.com/v1alpha1, kind: VmGroup, metadata: {name: web}, spec: {cpu: 2, memory: 4, template: t, update: {maxSurge: 25%}}}`
-	if err := check(t, schema, []byte(group)); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, check(t, schema, []byte(group)))
 	for _, c := range []struct{ old, new, says string }{
 		{"cpu: 2", "cpus: 2", "additional properties 'cpus' not allowed"},
 		{"cpu: 2", `cpu: "2"`, "want integer"},
@@ -76,5 +66,13 @@ func TestAnEditorSeesWhatTheAPIServerWouldRefuse(t *testing.T) {
 		if err := check(t, schema, []byte(strings.Replace(group, c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.new, err)
 		}
+	}
+}
+
+// succeed ends the test if err is not nil.
+func succeed(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // slow is a body that waits for the gate to open.
@@ -150,9 +151,7 @@ func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 		children := map[string]map[string]any{}
 		for _, child := range answer.Children {
 			var object map[string]any
-			if err := json.Unmarshal(child, &object); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(child, &object))
 			kind, meta := object["kind"].(string), object["metadata"].(map[string]any)
 			key := map[string]string{"ConfigMap": "ConfigMap.v1", "Service": "Service.v1", "EndpointSlice": "EndpointSlice.discovery.k8s.io/v1"}[kind]
 			if children[key] == nil {
@@ -174,9 +173,7 @@ func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 		t.Errorf("%d members in %d bytes", len(g.Status.Members), len(body))
 	}
 	thrice, err := json.Marshal(map[string]any{"parent": g, "children": request["children"], "more": []any{request, request}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if w := post(h, "/sync", thrice); w.Code != http.StatusOK {
 		t.Errorf("%d bytes: %d %.300s", len(thrice), w.Code, w.Body)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestAnAnswerHasTheMembersAndWholeObjectsAsChildren(t *testing.T) {
@@ -19,9 +20,7 @@ func TestAnAnswerHasTheMembersAndWholeObjectsAsChildren(t *testing.T) {
 		Children           []json.RawMessage
 		ResyncAfterSeconds float64
 	}
-	if err := json.Unmarshal(post(serve(&controller{state: healthy()}), "/sync", body).Body.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(post(serve(&controller{state: healthy()}), "/sync", body).Body.Bytes(), &answer))
 	if s := answer.Status; len(s.Members) != 1 || s.Members[0].Name != "web-0" || s.Members[0].Host != "host-1" || answer.ResyncAfterSeconds <= 0 {
 		t.Errorf("status %+v, and the next call in %v s", s, answer.ResyncAfterSeconds)
 	}
@@ -52,9 +51,7 @@ func TestAnEventIsWholeAndGoesWithTheOtherChildren(t *testing.T) {
 		What: "Gone from vCenter:", Member: "web-0 (vm-7)", Key: "gone/vm-7", At: at}})
 	body := created(t)
 	var answer struct{ Children []json.RawMessage }
-	if err := json.Unmarshal(post(serve(&controller{state: healthy(), more: []plan.Child{event}}), "/sync", body).Body.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(post(serve(&controller{state: healthy(), more: []plan.Child{event}}), "/sync", body).Body.Bytes(), &answer))
 	want := `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + event.Key.Name + `","namespace":"default"},` +
 		`"involvedObject":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","namespace":"default","name":"web","uid":"u-1"},` +
 		`"reason":"MemberGone","message":"Gone from vCenter: web-0 (vm-7)","type":"Warning","source":{"component":"vmgroup"},` +

@@ -25,6 +25,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // fuzzPaths are the paths of the hooks.
@@ -182,9 +183,7 @@ func FuzzHookRequest(f *testing.F) {
 		f.Add(uint8(0), true, []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, path uint8, known bool, body []byte) {
-		if err := check(fuzzPaths[int(path)%len(fuzzPaths)], known, body); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, check(fuzzPaths[int(path)%len(fuzzPaths)], known, body))
 	})
 }
 
@@ -266,17 +265,13 @@ func bentRequest(t *rapid.T, seeds [][]byte) {
 	body := seeds[rapid.IntRange(0, len(seeds)-1).Draw(t, "request")]
 	path := rapid.SampledFrom(fuzzPaths).Draw(t, "path")
 	var request any
-	if err := json.Unmarshal(body, &request); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(body, &request))
 	request.(map[string]any)["finalizing"] = path == "/finalize"
 	for range rapid.IntRange(1, 6).Draw(t, "times") {
 		request = bend(t, request, odd)
 	}
 	bent, err := json.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := check(path, rapid.Bool().Draw(t, "known"), bent); err != nil {
 		t.Fatalf("%s: %v\n%s", path, err, bent)
 	}
@@ -307,9 +302,7 @@ func TestAnEditedRecordOfAChildIsNotPassedOn(t *testing.T) {
 			"children": map[string]any{"ConfigMap.v1": map[string]any{"default/web-members": map[string]any{
 				"metadata": map[string]any{"annotations": map[string]any{"metacontroller.k8s.io/last-applied-configuration": record}}}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := check("/sync", false, body); err != nil {
 			t.Errorf("%s: %v", record, err)
 		}

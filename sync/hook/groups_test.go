@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // listed is a list of one group with four members.
@@ -52,14 +53,10 @@ func look(t *testing.T, k *controller, known *bool) func(path string) (code int,
 	return func(path string) (int, string, http.Header) {
 		t.Helper()
 		response, err := server.Client().Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer response.Body.Close() //nolint:errcheck // it was only read
 		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return response.StatusCode, strings.TrimSpace(string(body)), response.Header
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // controller plans each call on its own, with this state of vCenter.
@@ -134,9 +135,7 @@ func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) 
 					t.Fatalf("%s: %d %s", name, first.Code, first.Body)
 				}
 				var answer map[string]any
-				if err := json.Unmarshal(first.Body.Bytes(), &answer); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal(first.Body.Bytes(), &answer))
 				if keys := slices.Sorted(maps.Keys(answer)); !slices.Equal(keys, contract[which]) {
 					t.Errorf("%s: keys %v", name, keys)
 				}

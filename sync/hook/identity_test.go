@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // taking is a controller that counts its calls.
@@ -29,9 +30,7 @@ func postTo(t *testing.T, k *taking, path string, metadata map[string]any, adopt
 	body, err := json.Marshal(map[string]any{"finalizing": path == "/finalize", "children": map[string]any{}, "parent": map[string]any{
 		"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": metadata,
 		"spec": map[string]any{"cpu": 1, "memory": 1, "template": "ubuntu", "adopt": make([]string, adopt)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(string(body)))
 	req.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
@@ -22,15 +24,11 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 		"by hand":             {"", []string{prefix + "vmgroup"}, nil},
 	} {
 		var request map[string]any
-		if err := json.Unmarshal(created(t), &request); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(created(t), &request))
 		request["controller"].(map[string]any)["metadata"].(map[string]any)["name"] = c.controller
 		request["parent"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = c.finalizers
 		body, err := json.Marshal(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		k := &controller{state: healthy()}
 		if w := post(serve(k), "/sync", body); w.Code != http.StatusOK {
 			t.Fatal(w.Body.String())
@@ -44,9 +42,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 // On 422 Metacontroller leaves status and children alone, and an Event says why.
 func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
 	var request map[string]any
-	if err := json.Unmarshal(created(t), &request); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(created(t), &request))
 	parent := request["parent"].(map[string]any)
 	parent["metadata"].(map[string]any)["finalizers"] = []string{"metacontroller.io/compositecontroller-vmgroup-east"}
 	parent["status"] = map[string]any{
@@ -54,9 +50,7 @@ func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
 		"conditions": []any{map[string]any{"type": "VCenterChanged", "status": "False", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-11-21T03:00:00Z"}},
 	}
 	body, err := json.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	w := post(serve(&controller{state: healthy()}), "/sync", body)
 	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "another install of VmGroup serves") {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -19,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // many lists so many members, of one group each.
@@ -124,9 +125,7 @@ func TestAnAnswerIsWrittenForAWhileOnly(t *testing.T) {
 		listed := many(2000)
 		c := newReaders(t, hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 		conn, err := c.network.DialContext(t.Context(), "tcp", c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer conn.Close() //nolint:errcheck // it is over
 		_, _ = io.WriteString(conn, "GET /sd HTTP/1.1\r\nHost: x\r\n\r\n")
 		time.Sleep(10 * time.Second)

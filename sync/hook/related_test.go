@@ -17,6 +17,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // planted must occur only in the call that the controller gets.
@@ -207,14 +208,10 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 	send := func(method, path, body string, code int) {
 		t.Helper()
 		r, err := http.NewRequest(method, server.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		response, err := server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer response.Body.Close() //nolint:errcheck // it was only read
 		var text bytes.Buffer
 		_, _ = text.ReadFrom(response.Body)

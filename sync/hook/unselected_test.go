@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // unselected returns a captured finalize without its deletionTimestamp: Metacontroller sends it when the CompositeController's
@@ -18,9 +19,7 @@ import (
 func unselected(t *testing.T, edit func(parent map[string]any)) []byte {
 	t.Helper()
 	var request map[string]any
-	if err := json.Unmarshal(captured(t, "captured/finalize-with-children.json")["testdata/captured/finalize-with-children.json"], &request); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(captured(t, "captured/finalize-with-children.json")["testdata/captured/finalize-with-children.json"], &request))
 	parent := request["parent"].(map[string]any)
 	meta := parent["metadata"].(map[string]any)
 	if meta["deletionTimestamp"] == nil || request["finalizing"] != true {
@@ -30,9 +29,7 @@ func unselected(t *testing.T, edit func(parent map[string]any)) []byte {
 	delete(meta, "deletionGracePeriodSeconds")
 	edit(parent)
 	body, err := json.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return body
 }
 
@@ -88,9 +85,7 @@ func TestTheAnswerThatReleasesAGroupReturnsItUnchanged(t *testing.T) {
 					Metadata struct{ Annotations map[string]string }
 				}
 			}
-			if err := json.Unmarshal(body, &sent); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(body, &sent))
 			var want, got []string
 			for _, kind := range sent.Children {
 				for _, child := range kind {

@@ -10,15 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // gathered returns the samples of gauges and counters as text.
 func gathered(t *testing.T, r prometheus.Gatherer) (all []string) {
 	t.Helper()
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			var labels []string

@@ -17,6 +17,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const planted = "#cloud-config\npassword: planted-secret\n"
@@ -303,9 +304,7 @@ func TestAPreviewKnowsTheUserDataOfTheNewestCall(t *testing.T) {
 		asked := func(c plan.Call) (clones int, message string) {
 			t.Helper()
 			r, outlook, err := l.Preview(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for _, s := range outlook.Steps {
 				if s.Op == plan.Clone {
 					clones++

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var named = regexp.MustCompile("`(vmgroup_[a-z_]+(?:\\{[a-z,]+\\})?)`")
@@ -71,9 +72,7 @@ func TestNamesFollowPrometheus(t *testing.T) {
 			m.Gauge(r, func(set func(float64, ...string)) { set(1, labels...) })
 		}
 		families, err := r.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
 			t.Errorf("%s: %v %v", m.Name, problems, err)
 		}
@@ -120,9 +119,7 @@ func TestAMetricRegisteredTwiceIsOne(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -134,7 +131,5 @@ func walk(t *testing.T, root, ext string, look func(path, text string)) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }

@@ -14,15 +14,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // shape is the tree of a page without its text: elements and the names of their attributes, in order.
 func shape(t testing.TB, body string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var b strings.Builder
 	var walk func(n *html.Node)
 	walk = func(n *html.Node) {
@@ -47,9 +46,7 @@ func shape(t testing.TB, body string) string {
 func links(t *testing.T, body string) (all []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for n := range root.Descendants() {
 		for _, a := range n.Attr {
 			if a.Key == "href" || a.Key == "src" || a.Key == "action" {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // Every reason that the server reports links to its explanation.
@@ -23,9 +25,7 @@ func TestEveryReasonLinksToTheDocumentation(t *testing.T) {
 	seen := 0
 	for _, path := range append(paths, more...) {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, found := range constant.FindAllStringSubmatch(string(text), -1) {
 			seen++
 			if theManual().reason(found[1]).Link == "" && !slices.Contains([]string{"Reconciled", "Reconciling", "Updating", "Finalizing", "Connected", "AsExpected"}, found[1]) {

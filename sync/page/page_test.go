@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // source is the test data that the page shows.
@@ -86,9 +87,7 @@ func get(p http.Handler, path, tag string) (code int, body string, header http.H
 func textOf(t testing.TB, body string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var b strings.Builder
 	for n := range root.Descendants() {
 		if n.Type == html.TextNode && n.Parent.Data != "title" {
@@ -243,9 +242,7 @@ func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 func summary(t *testing.T, body string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	rows, links, said := 0, "", ""
 	for n := range root.Descendants() {
 		for _, a := range n.Attr {

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // statusOf asks for a page as a program does.
@@ -21,9 +22,7 @@ func statusOf(t *testing.T, p *Page, path string, code int) (s Status, text stri
 	if w.Code != code || w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%s: status %d, %s", path, w.Code, w.Header().Get("Content-Type"))
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(w.Body.Bytes(), &s))
 	return s, w.Body.String()
 }
 

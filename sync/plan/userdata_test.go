@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func userDataGroup(u *v1alpha1.UserData) *v1alpha1.VmGroup {
@@ -139,20 +140,14 @@ func TestUserDataIsForIgnitionIfItIsItsConfigAndIsReportedIfNoGuestReadsIt(t *te
 func unpack(t *testing.T, encoded string) string {
 	t.Helper()
 	packed, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !z.ModTime.IsZero() || z.Name != "" {
 		t.Errorf("the header says %v %q", z.ModTime, z.Name)
 	}
 	plain, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(plain)
 }
 

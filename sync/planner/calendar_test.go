@@ -7,21 +7,19 @@ import (
 	_ "time/tzdata"
 
 	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func zone(t interface{ Fatal(...any) }, name string) *time.Location {
 	loc, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return loc
 }
 
 func at(t *testing.T, text string) time.Time {
 	when, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return when
 }
 

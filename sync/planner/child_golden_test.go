@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // served is a group of n ready members with addresses of both families, and a Service.
@@ -69,22 +70,16 @@ func TestChildrenMatchTheGoldenFiles(t *testing.T) {
 			var items []string
 			for i := range r.Children {
 				text, err := json.MarshalIndent(object(t, &r.Children[i]), "", " ")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				items = append(items, string(text))
 			}
 			got := `{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(items, ", ") + "]}\n"
 			file := filepath.Join("testdata", "children", name+".json")
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if got != string(want) {
 				t.Errorf("%s differs (go test ./sync/planner -update rewrites it):\n%s", file, difference(got, string(want)))
 			}

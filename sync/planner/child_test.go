@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // object returns a child as a Kubernetes object; for a child that is unchanged, the last applied object.
@@ -61,9 +62,7 @@ func apply(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 			Metadata  struct{ Annotations map[string]string }
 			Endpoints []plan.Endpoint
 		}
-		if err := json.Unmarshal([]byte(text), &seen); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(text), &seen))
 		o.Children[key] = plan.ObservedChild{LastApplied: text,
 			Endpoints: plan.EndpointsSeen(seen.Endpoints, seen.Metadata.Annotations[v1alpha1.AnnotationTerminatingSince])}
 	}

@@ -19,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var corpus = flag.String("corpus", "", "write the answers of all stories, and of drawn observations, to this file, one to a line")
@@ -70,9 +71,7 @@ func TestTheCorpusIsWritten(t *testing.T) {
 	parent.APIVersion, parent.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
 	answer := func(r *plan.Result) {
 		body, err := json.Marshal(map[string]any{"parent": parent, "children": map[string]any{}, "related": map[string]any{}, "finalizing": false})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		controller.result = *r
 		request := httptest.NewRequest(http.MethodPost, "/sync", bytes.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
@@ -112,7 +111,5 @@ func TestTheCorpusIsWritten(t *testing.T) {
 		published(o)
 	}
 	published(full())
-	if err := os.WriteFile(*corpus, lines.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(*corpus, lines.Bytes(), 0o600))
 }

@@ -18,6 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // drawn turns a property into a fuzz target: the bytes decide what is drawn, eight for each draw.
@@ -280,9 +281,7 @@ func FuzzSpec(f *testing.F) {
 		o.State.Folder = "group-v7"
 		refused := o.Group.Validate()
 		again := &v1alpha1.VmGroup{ObjectMeta: o.Group.ObjectMeta}
-		if err := json.Unmarshal([]byte(asJSON(t, o.Group.Spec)), &again.Spec); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(asJSON(t, o.Group.Spec)), &again.Spec))
 		if a, b := fmt.Sprint(refused), fmt.Sprint(again.Validate()); a != b {
 			t.Fatalf("two results:\n%s\n%s", a, b)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const vcenter = "11111111-2222-3333-4444-555555555555"
@@ -380,9 +381,7 @@ func withArriving(o plan.Observed) map[int32]bool {
 
 func asJSON(t interface{ Fatal(...any) }, v any) string {
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(b)
 }
 
@@ -501,9 +500,7 @@ func isQuarantined(o *plan.Observed, moRef string) bool {
 func store(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	o.Group = o.Group.DeepCopy()
 	o.Group.Status = v1alpha1.VmGroupStatus{}
-	if err := json.Unmarshal([]byte(asJSON(t, r.Status)), &o.Group.Status); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(asJSON(t, r.Status)), &o.Group.Status))
 	if o.Group.Spec.Service != nil {
 		plan.Show(o, r.Children)
 	}

@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // recordedOnly is a group whose status has n members, and as many standby members and VMs in quarantine, of which vCenter shows none.
@@ -37,9 +38,7 @@ func TestAPlanCostsNoMoreForEachOfThousandsOfRecords(t *testing.T) {
 		used := func() time.Duration {
 			const thread = 1 // RUSAGE_THREAD
 			var u syscall.Rusage
-			if err := syscall.Getrusage(thread, &u); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Getrusage(thread, &u))
 			return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 		}
 		before := used()

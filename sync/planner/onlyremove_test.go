@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // Only the function remove, whose table says which VM can be removed and when, plans the removal of a VM.
 func TestOnlyRemoveRemovesVMs(t *testing.T) {
 	removes := map[string]bool{"Destroy": true, "Quarantine": true, "Release": true}
 	files, err := filepath.Glob("../plan*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	found := 0
 	wants := func(file string, what ast.Expr) {
 		if of, ok := what.(*ast.SelectorExpr); ok {
@@ -32,9 +32,7 @@ func TestOnlyRemoveRemovesVMs(t *testing.T) {
 			continue
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ast.Inspect(tree, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.KeyValueExpr:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // The log, /groups and the Events show an action's reason. The stories show every kind of action.
@@ -31,9 +32,7 @@ func TestEveryActionOfTheStoriesHasAReason(t *testing.T) {
 func opsOf(t *testing.T) (ops []plan.Op) {
 	t.Helper()
 	tree, err := parser.ParseFile(token.NewFileSet(), "../plan/action.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ast.Inspect(tree, func(n ast.Node) bool {
 		if c, is := n.(*ast.ValueSpec); is {
 			if kind, is := c.Type.(*ast.Ident); is && kind.Name == "Op" {

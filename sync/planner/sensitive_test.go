@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // plantedText is what must not be found anywhere.
@@ -71,9 +72,7 @@ func TestNoPlanShowsUserData(t *testing.T) {
 			all += c.LastApplied + fmt.Sprintf("%+v", c.Fields)
 		}
 		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if leaked(all) || leaked(string(text)) {
 			t.Errorf("%s: %s %s", name, all, text)
 		}

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden stories")
@@ -179,14 +180,10 @@ func TestStories(t *testing.T) {
 			tell(s)
 			file := filepath.Join("testdata", "stories", strings.ReplaceAll(name, " ", "-")+".txt")
 			if *update {
-				if err := os.WriteFile(file, []byte(s.diary.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(file, []byte(s.diary.String()), 0o644))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if got := s.diary.String(); got != string(want) {
 				t.Errorf("the story of %s differs (go test ./sync/planner -update rewrites it):\n%s", name, got)
 			}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestAnIrregularFileDoesNotBlock(t *testing.T) {
@@ -18,18 +20,14 @@ func TestAnIrregularFileDoesNotBlock(t *testing.T) {
 		t.Skip(err)
 	}
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(fifo, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(fifo, link))
 	for _, path := range []string{fifo, link, dir, "/dev/zero"} {
 		if text, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "not a regular file") || len(text) > 0 {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
 	}
 	large := filepath.Join(dir, "large")
-	if err := os.WriteFile(large, make([]byte, Largest+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(large, make([]byte, Largest+1), 0o600))
 	if _, err := ReadFile(large); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Errorf("%v", err)
 	}
@@ -42,9 +40,7 @@ func TestASecretIsReadThroughKubernetesLinks(t *testing.T) {
 	dir := t.TempDir()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	must(os.Mkdir(filepath.Join(dir, "..1"), 0o700))
 	must(os.WriteFile(filepath.Join(dir, "..1", "token"), []byte("secret"), 0o600))
@@ -62,12 +58,8 @@ func TestAFileThatIsBeingRewrittenIsReadWhole(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "token")
 		write := func(text string, at time.Time) {
 			t.Helper()
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(path, at, at); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
+			must.Succeed(t, os.Chtimes(path, at, at))
 		}
 		now := time.Now()
 		write(token[:16], now)

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // patience is how long a test waits for something that a browser does at once.
@@ -65,22 +67,16 @@ func binary(t *testing.T) string {
 func start(t *testing.T) *chromium {
 	t.Helper()
 	theirs, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	from, ours, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	command := exec.Command(binary(t), "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
 		"--ignore-certificate-errors", "--user-data-dir="+t.TempDir(), "about:blank")
 	command.Env = append(os.Environ(), "HOME="+t.TempDir())
 	var says bytes.Buffer
 	command.Stderr, command.ExtraFiles = &says, []*os.File{theirs, ours}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, command.Start())
 	_ = theirs.Close()
 	_ = ours.Close()
 	c := &chromium{t: t, to: to, wait: map[int]chan answer{}, tabs: map[string]*tab{}}

@@ -25,6 +25,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
 	"codeconnect.vmworld.com/vmgroup/sync/page"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var (
@@ -38,19 +39,13 @@ const token = "the-token-of-a-reader-in-a-browser"
 func certificate(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return map[string][]byte{"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
 }
 
@@ -58,9 +53,7 @@ func certificate(t *testing.T) map[string][]byte {
 func serve(t *testing.T, w *world, locked bool) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var pages *page.Page
 	cfg := guard.Config{Log: zerolog.Nop(), Browser: &guard.Browser{Covers: page.Covers, Open: page.IsAsset, SignIn: page.SignIn, SignOut: page.SignOut,
 		Form: func(w http.ResponseWriter, r *http.Request, denied bool) { pages.AskToken(w, r, denied) }}}
@@ -68,17 +61,13 @@ func serve(t *testing.T, w *world, locked bool) string {
 		dir, files := t.TempDir(), certificate(t)
 		files["token"], files["reader"] = []byte("another-token-for-the-hooks"), []byte(token)
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 		}
 		cfg.TokenFiles, cfg.ReaderTokenFiles = []string{filepath.Join(dir, "token")}, []string{filepath.Join(dir, "reader")}
 		cfg.CertFile, cfg.KeyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	}
 	g, err := guard.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	pages = page.New(page.Config{Source: w, Next: forecast, VCenter: "vc.example.com", Version: "v1.2.3", Pod: "vmgroup-7d9f4c8b6-x2lqp", SignedIn: g.SignedIn})
 	limits := guard.Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 8 << 10, Connections: 100, PerAddress: 100}
 	server := g.Server(hook.New(hook.Config{Page: pages, Log: zerolog.Nop()}), limits)
@@ -298,9 +287,7 @@ func TestAPageAsksForTheTokenOnceAndForgetsItAtSignOut(t *testing.T) {
 func TestALinkFromAnotherSiteOpensThePageIfTheUserIsSignedIn(t *testing.T) {
 	url := serve(t, newWorld(), true)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	site := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<a id="alert" href="%s/ui/groups/shop/web">web has a problem</a>`, url)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // answers are what the hooks answer in the stories and for the random observations of sync/planner: of the statuses and the children, as
@@ -121,9 +123,7 @@ func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 	}
 	ctx := context.Background()
 	g, err := k.groups(k.namespace(t, "answers")).Create(ctx, group("web", nil), strictly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.warnings.take()
 	groups, update := k.groups(g.GetNamespace()), metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}
 	for i, text := range a.statuses {
@@ -176,9 +176,7 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 		count[child.GetKind()]++
 		child.SetNamespace(namespace)
 		raw, err := json.Marshal(child.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		objects := k.Resource(kind).Namespace(namespace)
 		if err := objects.Delete(ctx, child.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err) // a Service of another type is a case of its own
@@ -243,9 +241,7 @@ func lacks(path string, stored, wanted any) (missing []string) {
 func TestAChildWithTheLongestNameIsAccepted(t *testing.T) {
 	k := api(t)
 	a, err := answers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	longest, done := strings.Repeat("a", 57), map[string]bool{}
 	namespace := k.namespace(t, "longest")
 	for _, text := range a.children {

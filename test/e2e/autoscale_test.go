@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // recipe is the HorizontalPodAutoscaler in the documents.
@@ -39,14 +41,10 @@ func load(t *testing.T, requests *atomic.Int64) *httptest.Server {
 // The autoscaler is Kubernetes' own, with the rights that it has in every cluster.
 func TestAnAutoscalerScalesAGroupAsTheDocumentsSay(t *testing.T) {
 	k := api(t)
-	if err := k.StartAutoscaler(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.StartAutoscaler())
 	namespace := k.namespace(t, "shop")
 	page, err := os.ReadFile("../../docs/day-to-day.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	found := recipe.FindSubmatch(page)
 	if found == nil {
 		t.Fatal("the documents have no HorizontalPodAutoscaler")
@@ -58,9 +56,7 @@ func TestAnAutoscalerScalesAGroupAsTheDocumentsSay(t *testing.T) {
 	apply := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		k.kubectl(t, "apply", "-f", file)
 	}
 	apply("adapter.yaml", `

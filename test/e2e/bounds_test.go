@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // bounded is the part of the CRD's schema that states bounds.
@@ -37,9 +39,7 @@ func specSchema(t *testing.T) *bounded {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(read(t, crdFile), &crd); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(read(t, crdFile), &crd))
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 }
 
@@ -131,8 +131,6 @@ func TestTheAPIServerEnforcesEveryBoundOfTheSchemaAndNamesIt(t *testing.T) {
 func deepCopy(t *testing.T, v map[string]any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return parse(t, raw)
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const deletionGuard = repository + "/charts/vmgroup/files/cluster/deletionguard.yaml"
@@ -151,9 +152,7 @@ func TestEachKindOfDeletionDoesWhatItsUserMeans(t *testing.T) {
 		}
 		return ""
 	})
-	if err := r.StartControllers(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.StartControllers())
 	k("wait", "--for=delete", "vg/let", "--timeout=3m")
 	if now := r.vmsAre(t, namespace, "let"); !slices.Equal(now, was) {
 		t.Errorf("after orphan, %v are left, of %v", now, was)

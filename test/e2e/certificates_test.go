@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // certificates writes ca.crt, and for the server (at 127.0.0.1) and its clients a key and a certificate that the authority signed:
@@ -24,9 +26,7 @@ func certificates(t *testing.T, dir string) {
 	authorityKey := newKey(t)
 	sign := func(name string, c *x509.Certificate, key *ecdsa.PrivateKey) {
 		der, err := x509.CreateCertificate(rand.Reader, c, authority, &key.PublicKey, authorityKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		writePEM(t, filepath.Join(dir, name+".crt"), "CERTIFICATE", der)
 	}
 	sign("ca", authority, authorityKey)
@@ -36,9 +36,7 @@ func certificates(t *testing.T, dir string) {
 		sign(name, &x509.Certificate{SerialNumber: big.NewInt(int64(i + 2)), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 			ExtKeyUsage: []x509.ExtKeyUsage{usage}, KeyUsage: x509.KeyUsageDigitalSignature, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter}, key)
 		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		writePEM(t, filepath.Join(dir, name+".key"), "PRIVATE KEY", der)
 	}
 }
@@ -46,9 +44,7 @@ func certificates(t *testing.T, dir string) {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return key
 }
 
@@ -59,7 +55,5 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // The time counts from the write that announces it to Kubernetes.
@@ -59,9 +60,7 @@ func (r *rig) taken() int {
 func (r *rig) slices(t *testing.T, namespace string) (of []cluster.Write) {
 	t.Helper()
 	all, err := r.Writes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, w := range all {
 		if w.Resource == "endpointslices" && w.Namespace == namespace && w.Code < 300 {
 			of = append(of, w)

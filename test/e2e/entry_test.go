@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // setToken changes the token of Metacontroller's calls. Metacontroller reads it when the CompositeController's spec changes.
@@ -25,9 +27,7 @@ func (r *rig) setToken(t *testing.T, token string, period int) {
 func (r *rig) refused(t *testing.T) (n int) {
 	t.Helper()
 	text, err := fetch("http://" + r.health + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for line := range strings.Lines(text) {
 		if count, is := strings.CutPrefix(line, "vmgroup_refused_total{"); is {
 			i, err := strconv.Atoi(strings.TrimSpace(count[strings.LastIndex(count, " "):]))
@@ -49,9 +49,7 @@ func (r *rig) letsIn(t *testing.T, token string) {
 	defer client.CloseIdleConnections()
 	eventually(t, func() string {
 		request, err := http.NewRequest(http.MethodGet, "https://"+r.hooks+"/groups", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := client.Do(request)
 		if err != nil {
@@ -77,9 +75,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=2")
 	r.settled(t, namespace, "web", 2)
 	write(t, r.path("token"), next) // the old one is no longer valid
-	if err := os.Remove(r.path("token-next")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(r.path("token-next")))
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=3")
 	r.settled(t, namespace, "web", 3)
 	if n := r.refused(t) - before; n > 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // event is an Event as kubectl shows it.
@@ -22,9 +24,7 @@ func (r *rig) events(t *testing.T, namespace, name string) []event {
 	t.Helper()
 	var list struct{ Items []event }
 	out := r.kubectl(t, "-n", namespace, "get", "events", "--field-selector=involvedObject.kind=VmGroup,involvedObject.name="+name, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(out), &list))
 	for _, e := range list.Items {
 		if e.Source.Component != "vmgroup" {
 			continue

@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/bare"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var (
@@ -122,14 +123,10 @@ func (r *rig) besideBare(t *testing.T, f bare.Fleet, u *url.URL) (up, down, upCa
 		r.server.Kill() // it would read what the bare loop does
 		r.rest(t)
 		bareUp, err := f.BringUp(context.Background(), bare.At(u))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.rest(t)
 		bareDown, err := f.TakeDown(context.Background(), bare.At(u))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.at(t, u, f.Slots, upToThousand)
 		r.rest(t)
 		its := r.follow(t)
@@ -161,9 +158,7 @@ func (r *rig) behindFifty(t *testing.T, u *url.URL) float64 {
 	r.server.Kill()
 	one := bare.Fleet{Groups: 1, Members: 1, Slots: 1}
 	clone, err := one.BringUp(context.Background(), bare.At(u))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := one.TakeDown(context.Background(), bare.At(u)); err != nil {
 		t.Fatal(err)
 	}
@@ -373,9 +368,7 @@ func clientAt(t *testing.T, k kind, u *url.URL) *govmomi.Client {
 		by.User = url.UserPassword("operator", "pass")
 	}
 	client, err := govmomi.NewClient(context.Background(), &by, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return client
 }
 

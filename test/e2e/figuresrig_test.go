@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // sizing is the settings of the CompositeController and the server for a number of groups: docs/install.md, "Settings for each size".
@@ -62,9 +63,7 @@ func (r *rig) follow(t *testing.T) *followed {
 	f := &followed{rig: r, namespace: r.namespace(t, namespace), groups: map[string]*v1alpha1.VmGroup{}, changed: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	w, err := r.Resource(vmgroups).Namespace(namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ended := make(chan struct{})
 	t.Cleanup(func() { stop(); w.Stop(); <-ended })
 	go func() {
@@ -149,9 +148,7 @@ func (f *followed) apply(t *testing.T, groups, members int) time.Time {
 func (f *followed) remove(t *testing.T) time.Time {
 	t.Helper()
 	began := time.Now()
-	if err := f.rig.Resource(vmgroups).Namespace(f.namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.rig.Resource(vmgroups).Namespace(f.namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	return began
 }
 

@@ -17,6 +17,7 @@ import (
 	_ "github.com/vmware/govmomi/vapi/simulator" // as govmomi's command vcsim has it
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -120,24 +121,16 @@ func (r *rig) vcenterOf(t *testing.T, k kind, clone, power time.Duration) *url.U
 		return u
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ports, err := cluster.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	listen := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	p, err := cluster.Start(r.Dir, "vcenter", append([]string{servesVCenter + "=" + fmt.Sprint(k.name, " ", listen, " ", clone, " ", power)}, cluster.Unmeasured...), self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.simulator = p
 	t.Cleanup(func() { p.Kill(); r.simulator = nil })
 	u := &url.URL{Scheme: "https", Host: listen, User: login, Path: "/sdk"}
-	if err := p.Await(func() error { return hasTemplate(u) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Await(func() error { return hasTemplate(u) }))
 	return u
 }
 

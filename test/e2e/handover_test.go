@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // handover are the commands with which the documents hand spec.replicas over to an autoscaler.
@@ -18,9 +19,7 @@ var handover = regexp.MustCompile("(?s)With `kubectl apply`, or Argo CD[^\n]*\n\
 func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 	k := api(t)
 	bin, err := cluster.Build(kubernetes, os.Stderr, "kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	found := handover.FindStringSubmatch(string(read(t, repository+"/docs/day-to-day.md")))
 	if found == nil {
 		t.Fatal("the documents have no commands that hand spec.replicas over")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // lost counts the members of a group that were there before and are gone.
@@ -72,9 +73,7 @@ func (r *rig) hostWithoutTemplates(t *testing.T, members string, count int) stri
 	t.Helper()
 	hostOf := func(vm string) string {
 		d, err := r.vcenter.Details(vm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return d.Host
 	}
 	templates := []string{hostOf("/DC0/vm/vm-operator-template"), hostOf("/DC0/vm/vm-operator-template-2")}
@@ -93,9 +92,7 @@ func TestAMemberThatWasGivenUpAndReturnsTakesNoMembersPlace(t *testing.T) {
 	namespace := r.namespace(t, "returns")
 	before := r.up(t, namespace, "rb", 6)
 	host := r.hostWithoutTemplates(t, "/DC0/vm/vm-operator/"+namespace+"/rb/rb-", 6)
-	if err := r.vcenter.RemoveHost(host); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.vcenter.RemoveHost(host))
 	isAway := func(m v1alpha1.Member) bool { return m.Reason == "MemberVanished" }
 	missing := r.until(t, namespace, "rb", "its members on that host are missing", func(g *v1alpha1.VmGroup) bool { return slices.ContainsFunc(g.Status.Members, isAway) })
 	var entries, stayed []string
@@ -109,9 +106,7 @@ func TestAMemberThatWasGivenUpAndReturnsTakesNoMembersPlace(t *testing.T) {
 	t.Logf("%d of 6 members are missing", len(entries))
 	r.kubectl(t, "-n", namespace, "patch", "vg", "rb", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"replicas":%d,"replace":[%s]}}`, max(1, len(stayed)), strings.Join(entries, ",")))
 	r.settled(t, namespace, "rb", int32(max(1, len(stayed))))
-	if err := r.vcenter.AddHost(path.Base(host)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.vcenter.AddHost(path.Base(host)))
 	r.until(t, namespace, "rb", "what returned is kept aside", func(g *v1alpha1.VmGroup) bool { return len(g.Status.Quarantined) == len(entries) })
 	after := r.stays(t, namespace, "rb", 10*time.Second)
 	slices.Sort(stayed)

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -23,14 +24,10 @@ func (r *rig) install(t *testing.T, clone ...time.Duration) *rig {
 		config.Latency.Clone = clone[0]
 	}
 	east.vcenter, err = vcsim.Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = east.vcenter.Close() })
 	ports, err := cluster.FreePorts(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	east.hooks, east.health = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	east.startServer(t)
 	t.Cleanup(east.server.Kill)

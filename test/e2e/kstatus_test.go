@@ -7,31 +7,26 @@ import (
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // Flux, Helm and others go by kstatus: a group that waits for an operator has failed, one that is worked on is in progress.
 func TestToolsDistinguishAStoppedGroupFromOneInProgress(t *testing.T) {
 	a, err := answers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wanted := map[v1alpha1.Phase]kstatus.Status{v1alpha1.PhaseRunning: kstatus.CurrentStatus, v1alpha1.PhasePending: kstatus.InProgressStatus,
 		v1alpha1.PhaseError: kstatus.FailedStatus}
 	seen := map[kstatus.Status]int{}
 	for _, text := range a.statuses {
 		status := parse(t, text)
 		generation, _, err := unstructured.NestedInt64(status, "observedGeneration")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 		computed := func(generation int64) kstatus.Status {
 			t.Helper()
 			object.SetGeneration(generation)
 			result, err := kstatus.Compute(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			seen[result.Status]++
 			return result.Status
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // webYAML is a group as a user writes it.
@@ -158,20 +159,14 @@ func (r *rig) hasUserData(t *testing.T, namespace, name, planted string) {
 func plain(t *testing.T, text, encoding string) string {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !strings.HasPrefix(encoding, "gz") {
 		return string(raw)
 	}
 	unzip, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	unzipped, err := io.ReadAll(unzip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(unzipped)
 }
 

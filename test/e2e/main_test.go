@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const (
@@ -131,9 +132,7 @@ func (k *kube) kubectl(t *testing.T, args ...string) string {
 func (k *kube) kubectlWith(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	out, err := k.KubectlWith(input, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 
@@ -193,8 +192,6 @@ func glob(t *testing.T, pattern string) []string {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return content
 }

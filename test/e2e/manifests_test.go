@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // trees are what a user can apply: the root, each overlay, each component on top of the root, and an install for another vCenter.
@@ -28,13 +30,9 @@ func trees(t *testing.T) map[string]string {
 func overlay(t *testing.T, components ...string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	manifests, err := filepath.Abs(repository + "/manifests")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if manifests, err = filepath.Rel(dir, manifests); err != nil { // kustomize accepts no absolute path
 		t.Fatal(err)
 	}
@@ -42,9 +40,7 @@ func overlay(t *testing.T, components ...string) string {
 	for _, c := range components {
 		text += "- " + manifests + "/" + c + "\n"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
 	return dir
 }
 
@@ -64,9 +60,7 @@ func TestADryRunAcceptsEveryTreeOfManifests(t *testing.T) {
 					Kind     string
 					Metadata struct{ Name string }
 				}
-				if err := yaml.Unmarshal([]byte(text), &object); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, yaml.Unmarshal([]byte(text), &object))
 				if !regexp.MustCompile(`(?m)\s` + object.Kind + `$`).MatchString(here) {
 					if !slices.Contains(foreign, object.Kind) {
 						t.Errorf("unknown kind %s", object.Kind)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // recordingKubectl is the kubectl of the plugin: a real one, except that nothing can be executed in pods without a kubelet.
@@ -32,9 +33,7 @@ func TestKubectlRunsThePluginWhichFindsTheServersPods(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	write(t, filepath.Join(dir, "kubectl"), fmt.Sprintf(recordingKubectl, dir, k.Binary("kubectl")))
-	if err := os.Chmod(filepath.Join(dir, "kubectl"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(dir, "kubectl"), 0o700))
 	namespace := k.namespace(t, "plugin")
 	k.kubectl(t, "-n", namespace, "create", "serviceaccount", "pods") // no controller creates the default one
 	for name, phase := range map[string]string{"vmgroup-7d9-a": "Running", "vmgroup-7d9-b": "Running", "vmgroup-7d9-c": "Pending", "other-7d9-d": "Running"} {

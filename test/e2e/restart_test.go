@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // up makes a group of this many members.
@@ -103,9 +104,7 @@ func TestARestartOfTheAPIServerChangesNoGroup(t *testing.T) {
 		}
 		return ""
 	})
-	if err := r.StartAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.StartAPIServer())
 	if n := r.changesOfVCenter(); n != changes || n == 0 {
 		t.Errorf("%d changes in vCenter before, %d after", changes, n)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -110,22 +111,16 @@ func (r *rig) path(name string) string { return filepath.Join(r.Dir, name) }
 
 func (r *rig) setUp(t *testing.T) {
 	t.Helper()
-	if err := r.StartControllers(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.StartControllers())
 	var err error
 	r.vcenter, err = vcsim.Start(vcsim.Config{
 		Templates: []string{"vm-operator-template", "vm-operator-template-2"}, Hosts: 3,
 		Latency: vcsim.Latency{Clone: 300 * time.Millisecond, Power: 100 * time.Millisecond},
 		Guest:   vcsim.Guest{Tools: true, Boot: 100 * time.Millisecond, IP: 100 * time.Millisecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ports, err := cluster.FreePorts(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.hooks, r.health, r.ports = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1]), ports[2:]
 	certificates(t, r.Dir)
 	write(t, r.path("token"), rand.Text())
@@ -199,26 +194,18 @@ func (r *rig) startServer(t *testing.T, also ...string) {
 	if r.server, err = cluster.Start(r.Dir, "vmgroup", nil, r.path("vmgroup"), args...); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.server.Await(func() error { return ok("http://" + r.health + "/readyz") }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.server.Await(func() error { return ok("http://" + r.health + "/readyz") }))
 }
 
 func (r *rig) startMetacontroller(t *testing.T, also ...string) {
 	t.Helper()
 	binary, err := filepath.Abs(metacontroller)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	args := append([]string{"--kubeconfig=" + r.Kubeconfig(cluster.Metacontroller), "--client-go-qps=100", "--client-go-burst=200", "--leader-election=false", "--apply-strategy=" + *applyStrategy,
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", r.ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", r.ports[1])}, also...)
 	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", cluster.Unmeasured, binary, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.metacontroller.Await(func() error { return ok(fmt.Sprintf("http://127.0.0.1:%d/readyz", r.ports[1])) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, r.metacontroller.Await(func() error { return ok(fmt.Sprintf("http://127.0.0.1:%d/readyz", r.ports[1])) }))
 }
 
 func ok(url string) error {
@@ -243,9 +230,7 @@ func fetch(url string) (string, error) {
 func (r *rig) calls(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := fetch("http://" + r.health + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	calls := map[string]int{}
 	for line := range strings.Lines(text) {
 		var code, hook string
@@ -261,9 +246,7 @@ func (r *rig) calls(t *testing.T) map[string]int {
 func (r *rig) group(t *testing.T, namespace, name string) *v1alpha1.VmGroup {
 	t.Helper()
 	g := &v1alpha1.VmGroup{}
-	if err := json.Unmarshal([]byte(r.kubectl(t, "-n", namespace, "get", "vg", name, "-o", "json")), g); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(r.kubectl(t, "-n", namespace, "get", "vg", name, "-o", "json")), g))
 	return g
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // A settled cluster is silent: no hook call that nothing asked for, no write, no call that changes something in vCenter. Otherwise
@@ -75,9 +76,7 @@ func TestASettledClusterIsSilent(t *testing.T) {
 func (r *rig) writes(t *testing.T) []cluster.Write {
 	t.Helper()
 	all, err := r.Writes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var its []cluster.Write
 	for _, w := range all {
 		if w.User == string(cluster.Metacontroller) {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // report is the status of a group that has two of three members.
@@ -23,9 +25,7 @@ func (k *kube) stored(t *testing.T, namespace, name string, spec map[string]any,
 	t.Helper()
 	ctx := context.Background()
 	g, err := k.groups(namespace).Create(ctx, group(name, spec), strictly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g.Object["status"] = parse(t, []byte(status))
 	if g, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 		t.Fatal(err)
@@ -78,9 +78,7 @@ func TestKubectlShowsTheLabelOfTheInstall(t *testing.T) {
 func TestKubectlWaitsForTheBeginningAndTheEndOfACondition(t *testing.T) {
 	k := api(t)
 	a, err := answers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	namespace, seen := k.namespace(t, "waits"), map[string]bool{}
 	for _, text := range a.statuses {
 		status := parse(t, text)
@@ -126,17 +124,13 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 	k.stored(t, namespace, "web", map[string]any{"replicas": int64(3)}, report)
 	k.kubectl(t, "-n", namespace, "scale", "vg/web", "--current-replicas=3", "--replicas=5")
 	g, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if n, _, _ := unstructured.NestedInt64(g.Object, "spec", "replicas"); n != 5 || g.GetGeneration() != 2 {
 		t.Errorf("%d replicas in generation %d", n, g.GetGeneration())
 	}
 	// What an autoscaler sees: it multiplies the replicas of the status, and finds its targets by the selector.
 	scale, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{}, "scale")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := map[string]any{"spec": map[string]any{"replicas": int64(5)},
 		"status": map[string]any{"replicas": int64(2), "selector": "vm.codeconnect.vmworld.com/group=web"}}
 	for part, value := range want {
@@ -169,9 +163,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 	g.Object["status"].(map[string]any)["phase"] = "RUNNING"
 	g.Object["spec"].(map[string]any)["cpu"] = int64(4)
 	g, err := k.groups(namespace).Update(ctx, g, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if phase, _, _ := unstructured.NestedString(g.Object, "status", "phase"); phase != "PENDING" || g.GetGeneration() != 2 {
 		t.Errorf("after an edit of spec and status: phase %s, generation %d", phase, g.GetGeneration())
 	}
@@ -279,13 +271,9 @@ func TestTwoFieldManagersKeepTheirOwnEntriesOfLists(t *testing.T) {
 			g.Object["spec"].(map[string]any)[field] = value
 		}
 		raw, err := json.Marshal(g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		stored, err := k.groups(namespace).Patch(ctx, "web", types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return stored
 	}
 	apply("owner", map[string]any{"tags": []any{map[string]any{"category": "team", "name": "shop"}}, "adopt": []any{"vm-1"}})

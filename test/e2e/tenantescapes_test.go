@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // bound sets fields of the limit of team-a.
@@ -249,9 +250,7 @@ func TestTheLargestLimitIsWithinWhatAPolicyCanCost(t *testing.T) {
 	lists["pciDevices"] = append(short(values(100-len(devices), "grid_t4-4c")), devices...)
 	text, err := json.Marshal(map[string]any{"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroupLimit",
 		"metadata": map[string]any{"namespace": "team-a", "name": "bounds"}, "spec": lists})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.kubectlWith(t, string(text), "replace", "-f", "-")
 	group := func(zone string) string {
 		var networks, disks []any

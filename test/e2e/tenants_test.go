@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const limits = `
@@ -58,9 +60,7 @@ func manifest(t *testing.T, namespace, name string, spec map[string]any) string 
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 

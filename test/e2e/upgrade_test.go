@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // controllerCRD replaces Metacontroller's if that isn't given: only the storage of its objects matters here.
@@ -32,18 +33,12 @@ func site(t *testing.T) *kube {
 	dir, crd := t.TempDir(), metacontrollerCRDs
 	if crd == "" {
 		crd = filepath.Join(dir, "controller.yaml")
-		if err := os.WriteFile(crd, []byte(controllerCRD), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(crd, []byte(controllerCRD), 0o600))
 	}
 	k, err := newKubeWith([]string{crd}, dir, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(k.Close)
-	if err := k.StartControllers(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.StartControllers())
 	return k
 }
 
@@ -188,9 +183,7 @@ func (k *kube) helm(t *testing.T, args ...string) string {
 	find := exec.Command("go", "tool", "-n", "helm")
 	find.Dir = repository + "/release"
 	binary, err := find.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := exec.Command(strings.TrimSpace(string(binary)), append(args, "--namespace", "vmgroup-system")...)
 	c.Env = []string{"HOME=" + k.Dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + k.Kubeconfig(cluster.Admin)}
 	out, err := c.CombinedOutput()
@@ -213,9 +206,7 @@ func chart(t *testing.T, version string, change func(name, text string) string) 
 		"values.yaml": func(text string) string { return change("values", text) },
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(change(string(read(t, path)))), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(change(string(read(t, path)))), 0o600))
 	}
 	return dir
 }

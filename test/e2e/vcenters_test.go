@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // vcenterLabel says which install serves a group.
@@ -20,9 +22,7 @@ func knowing(t *testing.T, names ...string) string {
 	path := filepath.Join(tree, "kustomization.yaml")
 	patch := "patches:\n- target: {kind: ValidatingAdmissionPolicy, name: vmgroup-vcenters|vmgroup-selectors}\n  patch: |\n    - op: replace\n" +
 		"      path: /spec/variables/0/expression\n      value: \"['" + strings.Join(names, "', '") + "']\"\n"
-	if err := os.WriteFile(path, append(read(t, path), patch...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, append(read(t, path), patch...), 0o600))
 	return tree
 }
 
@@ -35,9 +35,7 @@ func another(t *testing.T, name string) string {
 	for path, text := range map[string]string{
 		path: strings.Replace(string(read(t, path)), "/manifests]", "/manifests, vcenter.yaml]", 1), filepath.Join(tree, "vcenter.yaml"): parameters,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return tree
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var vmgroups = schema.GroupVersionResource{Group: "vm.codeconnect.vmworld.com", Version: "v1alpha1", Resource: "vmgroups"}
@@ -37,13 +39,9 @@ func group(name string, spec map[string]any) *unstructured.Unstructured {
 func parse(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	u := unstructured.Unstructured{}
-	if err := u.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"Any","v":` + string(asJSON) + `}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, u.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"Any","v":`+string(asJSON)+`}`)))
 	v, _ := u.Object["v"].(map[string]any)
 	return v
 }
@@ -74,9 +72,7 @@ func TestEverySampleIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	}
 	for _, path := range glob(t, "manifests/samples/hooks/*.json") {
 		var request struct{ Parent struct{ Spec map[string]any } }
-		if err := json.Unmarshal(read(t, path), &request); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(read(t, path), &request))
 		parent, _ := parse(t, read(t, path))["parent"].(map[string]any)
 		spec, _ := parent["spec"].(map[string]any)
 		if _, err := k.groups("default").Create(context.Background(), group("hooks", spec), dryly); err != nil {
@@ -121,9 +117,7 @@ func TestEveryInvalidGroupIsRefusedWithItsFieldAndBound(t *testing.T) {
 				c.Name = "web"
 			}
 			raw, err := json.Marshal(c.Spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			_, err = k.groups("default").Create(context.Background(), group(c.Name, parse(t, raw)), dryly)
 			if c.Schema == "none" {
 				if err != nil {
@@ -190,9 +184,7 @@ userData: {secretKeyRef: {name: boot, key: user-data}}
 `,
 	} {
 		stored, err := k.groups("default").Create(context.Background(), group("defaults", parse(t, []byte(said))), dryly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got, want := stored.Object["spec"], parse(t, []byte(want)); !reflect.DeepEqual(got, any(want)) {
 			t.Errorf("%s\nis stored as %v\n         want %v", said, got, want)
 		}

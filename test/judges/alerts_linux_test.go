@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v2"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func init() { yaml.FutureLineWrap() } // planted defects are found in whole lines
@@ -15,19 +17,19 @@ func init() { yaml.FutureLineWrap() } // planted defects are found in whole line
 func rules(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/files/monitoring/prometheusrule.yaml"))
-	must(t, err)
+	must.Succeed(t, err)
 	var object struct{ Spec yaml.MapSlice }
-	must(t, yaml.Unmarshal(text, &object))
+	must.Succeed(t, yaml.Unmarshal(text, &object))
 	file, err := yaml.Marshal(object.Spec)
-	must(t, err)
+	must.Succeed(t, err)
 	return string(file)
 }
 
 // promtool has promtool check the rules and test them, and returns what it objects to.
 func (d debian) promtool(t *testing.T, rules, tests string) string {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "rules.yaml"), []byte(rules), 0o644))
-	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "alerts.yaml"), []byte(tests), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(d.root, "tmp", "rules.yaml"), []byte(rules), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(d.root, "tmp", "alerts.yaml"), []byte(tests), 0o644))
 	for _, args := range [][]string{{"check", "rules", "/tmp/rules.yaml"}, {"test", "rules", "/tmp/alerts.yaml"}} {
 		if out, said, err := d.run(t, nil, "", append([]string{"/usr/bin/promtool"}, args...)...); err != nil {
 			return err.Error() + ": " + out + said
@@ -39,7 +41,7 @@ func (d debian) promtool(t *testing.T, rules, tests string) string {
 func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
 	all := debians(t)
 	text, err := os.ReadFile("testdata/alerts.yaml")
-	must(t, err)
+	must.Succeed(t, err)
 	rules, tests := rules(t), string(text)
 	for line := range strings.Lines(rules) {
 		if name, is := strings.CutPrefix(strings.TrimSpace(line), "- alert: "); is && strings.Count(tests, "alertname: "+name+"\n") == 0 {

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // hosts are those of a group's inventory, and their addresses, as ansible-inventory sees them. A warning is an error.
 func (d debian) hosts(t *testing.T, inventory, group string) (map[string]string, error) {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(d.root, "tmp", "inventory.yaml"), []byte(inventory), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(d.root, "tmp", "inventory.yaml"), []byte(inventory), 0o644))
 	out, said, err := d.run(t, nil, "", "/usr/bin/ansible-inventory", "-i", "/tmp/inventory.yaml", "--list")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, said)
@@ -21,14 +23,14 @@ func (d debian) hosts(t *testing.T, inventory, group string) (map[string]string,
 		return nil, fmt.Errorf("it warns: %s", said)
 	}
 	var list map[string]json.RawMessage
-	must(t, json.Unmarshal([]byte(out), &list))
+	must.Succeed(t, json.Unmarshal([]byte(out), &list))
 	var members struct{ Hosts []string }
 	if list[group] == nil {
 		return nil, fmt.Errorf("there is no group %s: %s", group, out)
 	}
-	must(t, json.Unmarshal(list[group], &members))
+	must.Succeed(t, json.Unmarshal(list[group], &members))
 	var meta struct{ Hostvars map[string]map[string]any }
-	must(t, json.Unmarshal(list["_meta"], &meta))
+	must.Succeed(t, json.Unmarshal(list["_meta"], &meta))
 	found := map[string]string{}
 	for _, host := range members.Hosts {
 		found[host] = fmt.Sprint(meta.Hostvars[host]["ansible_host"])

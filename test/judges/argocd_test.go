@@ -14,15 +14,17 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // healthScript is the documents' script that shows Argo CD the health of VmGroups.
 func healthScript(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "manifests/argocd/argocd-cm.yaml"))
-	must(t, err)
+	must.Succeed(t, err)
 	var patch struct{ Data map[string]string }
-	must(t, yaml.UnmarshalStrict(text, &patch))
+	must.Succeed(t, yaml.UnmarshalStrict(text, &patch))
 	return patch.Data["resource.customizations.health.vm.codeconnect.vmworld.com_VmGroup"]
 }
 
@@ -33,21 +35,21 @@ func health(t *testing.T, script string, object any) (status, message string) {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()
 	for name, open := range map[string]lua.LGFunction{lua.LoadLibName: lua.OpenPackage, lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
-		must(t, l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)))
+		must.Succeed(t, l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // Argo CD gives it a second
 	defer cancel()
 	l.SetContext(ctx)
 	text, err := json.Marshal(object)
-	must(t, err)
+	must.Succeed(t, err)
 	obj, err := luajson.Decode(l, text)
-	must(t, err)
+	must.Succeed(t, err)
 	l.SetGlobal("obj", obj)
-	must(t, l.DoString(script))
+	must.Succeed(t, l.DoString(script))
 	answer, err := luajson.Encode(l.Get(-1))
-	must(t, err)
+	must.Succeed(t, err)
 	var h struct{ Status, Message string }
-	must(t, json.Unmarshal(answer, &h))
+	must.Succeed(t, json.Unmarshal(answer, &h))
 	return h.Status, h.Message
 }
 
@@ -77,7 +79,7 @@ func TestArgoCDDistinguishesABlockedGroupFromOneInProgress(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := running.Until(ctx, func(a metacontroller.Answer) bool { return a.Status.Phase == want })
-		must(t, err)
+		must.Succeed(t, err)
 		return group(running)
 	}
 	replicas := int32(2)

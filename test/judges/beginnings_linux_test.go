@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 //go:embed beginnings.py
@@ -29,7 +31,7 @@ func TestCloudInitActsOnTheUserDataThatIsRecognized(t *testing.T) {
 		"##template: jinja\n" + config, "## template: jinja2\n" + config, "## template: jinja \n" + config, "## template: jinja\r\n" + config, "## template: jinja", jinja,
 	}
 	list, err := json.Marshal(texts)
-	must(t, err)
+	must.Succeed(t, err)
 	r := plan.UserDataRef{Kind: "Secret", Namespace: "shop", Name: "ud", Key: "user-data"}
 	acted := make([]bool, len(texts))
 	for _, d := range debians(t) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 //go:embed judge.py
@@ -37,7 +39,7 @@ func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpe
 	t.Helper()
 	g := s.up(t, name, 1, change)
 	d, err := s.Details(member(g, 0))
-	must(t, err)
+	must.Succeed(t, err)
 	x := guestData{env: s.guestinfo(t, member(g, 0)), hostname: name + "-0", instanceID: d.InstanceUUID, network: network{},
 		runCommand: fmt.Sprintf("0 %s-0 %s/%s %s %[1]s-0", name, namespace, name, d.InstanceUUID)}
 	if len(g.Spec.Networks) == 0 {
@@ -93,13 +95,13 @@ func (d debian) wrong(t *testing.T, x guestData) (all []string) {
 func (d debian) plug(t *testing.T, n network) map[string]string {
 	t.Helper()
 	class, macs := filepath.Join(d.root, "sys/class/net"), map[string]string{}
-	must(t, os.RemoveAll(class))
+	must.Succeed(t, os.RemoveAll(class))
 	for i, mac := range slices.Sorted(maps.Keys(n)) {
 		name := fmt.Sprintf("ens%d", 192+32*i)
 		macs[name] = mac
-		must(t, os.MkdirAll(filepath.Join(class, name), 0o755))
+		must.Succeed(t, os.MkdirAll(filepath.Join(class, name), 0o755))
 		for file, text := range map[string]string{"address": mac, "addr_assign_type": "0", "operstate": "up", "carrier": "1", "type": "1", "flags": "0x1003"} {
-			must(t, os.WriteFile(filepath.Join(class, name, file), []byte(text+"\n"), 0o644))
+			must.Succeed(t, os.WriteFile(filepath.Join(class, name, file), []byte(text+"\n"), 0o644))
 		}
 	}
 	return macs

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // dashboard is the part of a Grafana dashboard that queries Prometheus.
@@ -80,9 +82,9 @@ func asked(expr string) (wrong []string) {
 func TestTheDashboardQueriesMetricsAndLabelsThatExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/files/dashboard/vmgroup.json"))
-	must(t, err)
+	must.Succeed(t, err)
 	var d dashboard
-	must(t, json.Unmarshal(text, &d))
+	must.Succeed(t, json.Unmarshal(text, &d))
 	shown := map[string]bool{}
 	ids, queries := map[int]bool{}, 0
 	for i, p := range d.Panels {

@@ -25,6 +25,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // Each story is a life of real servers, and the alerts that promtool sees fire in what they said of themselves. What fires when is tested with
@@ -112,7 +114,7 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			f.until(120)
 			for _, g := range f.groups {
 				_, err := g.Finalize(context.Background())
-				must(f.t, err)
+				must.Succeed(f.t, err)
 			}
 			f.until(180)
 			f.end("b")
@@ -122,9 +124,9 @@ func TestAlertsFireForRealServers(t *testing.T) {
 		"keys end, can't be read, and don't fit": {time.Minute, []string{"a"}, func(t *testing.T, f *fleet) {
 			cert, key := expiring(t, f.began.Add(7*24*time.Hour+30*time.Minute))
 			token := filepath.Join(t.TempDir(), "token")
-			must(t, os.WriteFile(token, []byte(rand.Text()), 0o600))
+			must.Succeed(t, os.WriteFile(token, []byte(rand.Text()), 0o600))
 			g, err := guard.New(guard.Config{CertFile: cert, KeyFile: key, TokenFiles: []string{token}, Log: zerolog.Nop(), Meter: f.replicas["a"].registry})
-			must(t, err)
+			must.Succeed(t, err)
 			hooks := g.Server(http.NotFoundHandler(), guard.Limits{}).Handler
 			f.until(60, func() {
 				if f.minutes < 10 {
@@ -134,11 +136,11 @@ func TestAlertsFireForRealServers(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer of-another-time")
 				hooks.ServeHTTP(httptest.NewRecorder(), r)
 			})
-			must(t, os.Rename(key, key+".former"))
-			must(t, os.Mkdir(key, 0o700)) // root can read any file, but no directory
+			must.Succeed(t, os.Rename(key, key+".former"))
+			must.Succeed(t, os.Mkdir(key, 0o700)) // root can read any file, but no directory
 			f.until(85)
-			must(t, os.Remove(key))
-			must(t, os.Rename(key+".former", key))
+			must.Succeed(t, os.Remove(key))
+			must.Succeed(t, os.Rename(key+".former", key))
 			f.until(130)
 		}, []firing{{30, nil}, {55, []string{"VmGroupCallersRefused"}}, {70, []string{"VmGroupCallersRefused", "VmGroupKeyFilesUnreadable"}},
 			{84, []string{"VmGroupKeyFilesUnreadable"}}, {89, nil}, {125, []string{"VmGroupCertificateEnds"}}}},
@@ -170,16 +172,16 @@ func TestAlertsFireForRealServers(t *testing.T) {
 func expiring(t *testing.T, end time.Time) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: end}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
+	must.Succeed(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	must.Succeed(t, err)
 	dir := t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
-	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	must.Succeed(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	must.Succeed(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 	return certFile, keyFile
 }
 

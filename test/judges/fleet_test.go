@@ -25,6 +25,8 @@ import (
 	vms "codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // fleet is a server of several replicas on the embedded vCenter, in virtual time, with what Prometheus scrapes of each once a minute.
@@ -55,8 +57,8 @@ func newFleet(t *testing.T, clone time.Duration, pods ...string) *fleet {
 	network := memnet.New()
 	v, err := vcsim.Start(vcsim.Config{Listener: network.Listen(), Plain: true, Templates: []string{"vm-operator-template", "vm-operator-template-2"},
 		Latency: vcsim.Latency{Clone: clone, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}})
-	must(t, err)
-	t.Cleanup(func() { must(t, v.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, v.Close()) })
 	f := &fleet{VCenter: v, t: t, network: network, replicas: map[string]*replica{}, began: time.Now(), series: map[string][]string{}}
 	for _, pod := range pods {
 		f.start(pod, true)
@@ -69,7 +71,7 @@ func newFleet(t *testing.T, clone time.Duration, pods ...string) *fleet {
 func (f *fleet) start(pod string, groupMetrics bool) {
 	f.t.Helper()
 	wire, err := f.Wire(f.network.Listen())
-	must(f.t, err)
+	must.Succeed(f.t, err)
 	at, registry := wire.URL(), prometheus.NewRegistry()
 	password, _ := at.User.Password()
 	var groups *loop.Loop
@@ -80,7 +82,7 @@ func (f *fleet) start(pod string, groupMetrics bool) {
 		Selection: vms.Selection{Folder: "vm-operator"}, Changed: changed,
 		Leased: func(uid types.UID, vm string) bool { return groups.Leased(uid, vm) },
 	})
-	must(f.t, err)
+	must.Succeed(f.t, err)
 	groups = loop.New(loop.Config{Slots: 32, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop(), Metrics: registry, GroupMetrics: groupMetrics, Who: vc.Who}, vc)
 	refuse := f.hooks.Handle(pod, hook.New(hook.Config{Controller: groups, Preflight: vc, ListGroups: vc.ListGroups, Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: registry}))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -95,7 +97,7 @@ func (f *fleet) start(pod string, groupMetrics bool) {
 		<-loopDone
 		stopVC()
 		<-vcDone
-		must(f.t, wire.Close())
+		must.Succeed(f.t, wire.Close())
 	}
 	f.replicas[pod] = r
 	f.t.Cleanup(func() {
@@ -146,7 +148,7 @@ func (f *fleet) call() {
 			ask = g.Finalize
 		}
 		a, err := ask(f.t.Context())
-		must(f.t, err)
+		must.Succeed(f.t, err)
 		return a.Finalized
 	})
 }
@@ -160,7 +162,7 @@ func (f *fleet) scrape() {
 		target := map[string]string{"namespace": "vmgroup-system", "service": "vmgroup", "job": "vmgroup", "pod": pod, "instance": pod + ":8081"}
 		now["up"+labeled(target)] = 1
 		families, err := r.registry.Gather()
-		must(f.t, err)
+		must.Succeed(f.t, err)
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
 				labels := maps.Clone(target)

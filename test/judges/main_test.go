@@ -29,6 +29,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -67,13 +68,6 @@ func lacks(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // site is a vCenter, and a server on it: open, or with TLS and tokens.
 type site struct {
 	*vcsim.VCenter
@@ -88,15 +82,15 @@ func newSite(t *testing.T, locked bool) *site {
 	t.Helper()
 	dir := t.TempDir()
 	v, err := vcsim.Start(vcsim.Config{Portgroups: 2, Guest: vcsim.Guest{Tools: true}})
-	must(t, err)
-	t.Cleanup(func() { must(t, v.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, v.Close()) })
 	s := &site{VCenter: v, client: &http.Client{}}
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
-	must(t, build())
+	must.Succeed(t, build())
 	at := v.URL()
 	password, _ := at.User.Password()
 	listen := freePort(t)
@@ -115,7 +109,7 @@ func newSite(t *testing.T, locked bool) *site {
 	var log bytes.Buffer
 	server := exec.Command(binary, args...)
 	server.Stdout, server.Stderr = &log, &log
-	must(t, server.Start())
+	must.Succeed(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()
@@ -141,7 +135,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	defer l.Close() //nolint:errcheck // nothing was written
 	return l.Addr().String()
 }
@@ -152,7 +146,7 @@ func borrowed(t *testing.T) (cert, key string, trusting http.RoundTripper) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	secret, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
-	must(t, err)
+	must.Succeed(t, err)
 	block := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
@@ -188,7 +182,7 @@ func (s *site) up(t *testing.T, name string, replicas int32, change func(*v1alph
 func inventory(t *testing.T, g *metacontroller.Group) string {
 	t.Helper()
 	var c struct{ Data map[string]string }
-	must(t, json.Unmarshal(g.Children["ConfigMap.v1"][g.Name+"-members"], &c))
+	must.Succeed(t, json.Unmarshal(g.Children["ConfigMap.v1"][g.Name+"-members"], &c))
 	return c.Data["inventory.yaml"]
 }
 
@@ -200,7 +194,7 @@ func member(g *metacontroller.Group, ordinal int) string {
 func (s *site) guestinfo(t *testing.T, path string) (env []string) {
 	t.Helper()
 	d, err := s.Details(path)
-	must(t, err)
+	must.Succeed(t, err)
 	for key, value := range d.ExtraConfig {
 		if strings.HasPrefix(key, "guestinfo.") {
 			env = append(env, "VMX_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))+"="+value)
@@ -215,9 +209,9 @@ func plainText(t *testing.T, env []string, key string) string {
 	for _, e := range env {
 		if packed, is := strings.CutPrefix(e, "VMX_GUESTINFO_"+key+"="); is {
 			z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
-			must(t, err)
+			must.Succeed(t, err)
 			text, err := io.ReadAll(z)
-			must(t, err)
+			must.Succeed(t, err)
 			return string(text)
 		}
 	}

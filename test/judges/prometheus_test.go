@@ -20,19 +20,21 @@ import (
 	"go.yaml.in/yaml/v2"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // discover has Prometheus read its targets through an entry of http_sd_configs, and returns the labels of each by its address.
 func discover(t *testing.T, settings string) (map[string]map[string]string, error) {
 	t.Helper()
 	var c discoveryhttp.SDConfig
-	must(t, yaml.UnmarshalStrict([]byte(settings), &c))
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(settings), &c))
 	registry := prometheus.NewRegistry()
 	refresh := discovery.NewRefreshMetrics(registry)
 	metrics := c.NewDiscovererMetrics(registry, refresh)
-	must(t, metrics.Register())
+	must.Succeed(t, metrics.Register())
 	d, err := discoveryhttp.NewDiscovery(&c, discovery.DiscovererOptions{Metrics: metrics, SetName: "vm-nodes"})
-	must(t, err)
+	must.Succeed(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	groups, err := d.Refresh(ctx)
@@ -76,7 +78,7 @@ func TestPrometheusReadsTheTargets(t *testing.T) {
 				keys = fmt.Sprintf("authorization: {credentials_file: %s}\ntls_config: {ca_file: %s}\n", s.token, s.authority)
 			}
 			found, err := discover(t, settings+keys)
-			must(t, err)
+			must.Succeed(t, err)
 			if addresses := slices.Sorted(maps.Keys(found)); !slices.Equal(addresses, []string{"10.0.0.10:9100", "10.0.0.11:9100"}) {
 				t.Fatalf("targets: %v", addresses)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestADialWithoutAcceptEndsWithItsContext(t *testing.T) {
@@ -48,9 +49,7 @@ func TestAConnectionEndsOrIsReset(t *testing.T) {
 				_ = far.Close()
 			}()
 			near, err := network.DialContext(t.Context(), "tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if _, err := near.Read(make([]byte, 1)); !errors.Is(err, want) {
 				t.Errorf("reset %t: read %v", reset, err)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -32,23 +33,17 @@ func unpacked(t *testing.T) string {
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("there is no recorded vCenter")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer func() { _ = file.Close() }()
 	zipped, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	root, dir := t.TempDir(), ""
 	for files := tar.NewReader(zipped); ; {
 		h, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return dir
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		path := filepath.Join(root, filepath.Clean("/"+h.Name))
 		switch h.Typeflag {
 		case tar.TypeDir:
@@ -62,9 +57,7 @@ func unpacked(t *testing.T) string {
 				dir = filepath.Dir(path)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var (
@@ -89,9 +91,7 @@ func (l layer) String() string {
 
 func TestTheTableSaysWhichLayersSeeEachDefect(t *testing.T) {
 	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const head = "| defect | planted in | seen by |\n|---|---|---|\n"
 	before, after, found := strings.Cut(string(page), head)
 	var rows strings.Builder
@@ -108,9 +108,7 @@ func TestTheTableSaysWhichLayersSeeEachDefect(t *testing.T) {
 	if !*update {
 		t.Fatal("README.md is not as the defects are: go test ./test/planted -update")
 	}
-	if err := os.WriteFile("README.md", []byte(before+head+rows.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile("README.md", []byte(before+head+rows.String()), 0o644))
 }
 
 func TestPlantedDefectsAreSeen(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // process is a vmgroup process. It logs JSON lines to its standard error.
@@ -31,12 +33,8 @@ func start(t testing.TB, name string, args ...string) *process {
 	p := &process{Cmd: exec.Command(*binary, args...), name: name, ended: make(chan struct{}), lines: make(chan map[string]any, 1000)}
 	p.Env = []string{"HOME=/nonexistent", "GOMAXPROCS=2"}
 	stderr, err := p.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, p.Start())
 	go func() {
 		defer close(p.ended)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -108,9 +106,7 @@ func startVCenter(t testing.TB) (*process, *url.URL) {
 	for field := range strings.FieldsSeq(p.said(t, "look_in")) {
 		if text, found := strings.CutPrefix(field, "GOVC_URL="); found {
 			sdk, err := url.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return p, sdk
 		}
 	}
@@ -130,9 +126,7 @@ type link struct {
 func newLink(t testing.TB, to string) *link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l := &link{listener: listener, to: to, open: map[net.Conn]bool{}}
 	go func() {
 		for {

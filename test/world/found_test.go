@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 //go:embed testdata/found
@@ -17,19 +19,13 @@ var found embed.FS
 // the fault, which has a test of its own where it was fixed.
 func TestLivesThatOnceFailedPass(t *testing.T) {
 	files, err := found.ReadDir("testdata/found")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(file.Name(), ".txt"), func(t *testing.T) {
 			text, err := found.ReadFile(path.Join("testdata/found", file.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			seed, events, err := eventsIn(string(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			set := settingOf(seed)
 			if o := run(t, set, events, false); o.wrong != "" {
 				t.Errorf("%s\n%+v\n%s", o.wrong, describe(&set), run(t, set, events, true).history)

@@ -13,6 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -429,9 +430,7 @@ func TestDeepCheckFailsForEachViolationAndLeavesNothing(t *testing.T) {
 func TestEveryExperimentHasAViolationAndARowInTheDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/vcenter.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	reports := []string{"deep: clone", "deep: stream of changes", "deep: guest shutdown"} // without an assumption
 	for _, x := range experiments {
 		violated := slices.Contains(reports, x.check)

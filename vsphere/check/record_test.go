@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -168,14 +169,10 @@ func TestNoRecordingContradictsABelief(t *testing.T) {
 	}
 	hold("published", recorded.Published(t))
 	sent, err := filepath.Glob("testdata/sent/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range sent {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		hold(name, recorded.Exchanges(t, string(text)))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -144,9 +145,7 @@ func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 	m := machine("uid-web", 0)
 	away := plan.Home{Datacenter: "DC1", Folder: "teams"}
 	stamp, err := stamp.Decode(m.StampText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.publish(m)
 	if got := s.at(away); got.Folder != "web" {
 		t.Errorf("its members are at the server's own folder: %+v", got)

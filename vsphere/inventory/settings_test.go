@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -23,9 +24,7 @@ func resolved(t *testing.T, l *sessiontest.Lab, change func(*Selection)) (*Setti
 	change(&selection)
 	c := l.Client(l.Config())
 	s, err := c.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	at, e := resolveSettings(t.Context(), s, selection)
 	c.Logout(t.Context())
 	return at, e
@@ -36,9 +35,7 @@ func TestWithOneOfEachNothingNeedsToBeSetAndTheRootFolderIsCreated(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		l := sessiontest.Start(t, vcsim.Config{})
 		at, err := resolved(t, l, func(*Selection) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if at.DatacenterPath != "/DC0" || at.datacenterName != "DC0" || at.RootPath != "/DC0/vm/vm-operator" ||
 			at.PoolPath != "/DC0/host/DC0_C0/Resources" || at.Pool.Type != "ResourcePool" || at.Datastore != nil {
 			t.Errorf("got %+v", at)
@@ -159,9 +156,7 @@ func TestReplicasCreateOneRootFolder(t *testing.T) {
 		for range 8 {
 			c := l.Client(l.Config())
 			s, err := c.Session(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			all.Go(func() {
 				at, err := resolveSettings(t.Context(), s, Selection{Folder: "a/b/c"})
 				if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -77,9 +78,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	backing := func(name string) vim.BaseVirtualDeviceBackingInfo {
 		t.Helper()
 		found, err := n.Find(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		b, err := n.Backing(found)
 		if err != nil {
 			t.Error(err)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
@@ -19,9 +21,7 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 	found := map[string]int{}
 	for _, name := range sources(t) {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if call, is := n.(*ast.CallExpr); is {
 				if s, is := call.Fun.(*ast.SelectorExpr); is {
@@ -58,9 +58,7 @@ func sources(t *testing.T) (files []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return files
 }
 
@@ -102,9 +100,7 @@ func TestThePrivilegesOfTheCallsAreThoseOfTheLeastRole(t *testing.T) {
 func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/reference.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, table := range []string{neededTable(), optionalTable(), trialTable()} {
 		if !strings.Contains(string(text), table) {
 			t.Errorf("docs/reference.md does not have this table:\n%s", table)
@@ -115,20 +111,14 @@ func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 func TestTheTestsAndChecksNamedInTheDocumentExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/vcenter.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var sources strings.Builder
 	for _, pattern := range []string{"../*.go", "../*/*.go", "../*/*/*.go", "../../sync/*/*_test.go", "../../test/*_test.go"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, name := range files {
 			source, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			sources.Write(source)
 		}
 	}

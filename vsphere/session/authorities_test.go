@@ -21,20 +21,18 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // selfSigned returns a certificate for 127.0.0.1 that is its own authority, and its PEM.
 func selfSigned(t *testing.T, serial int64) (tls.Certificate, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
@@ -51,16 +49,12 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	file, log := filepath.Join(t.TempDir(), "ca.crt"), bytes.Buffer{}
 	write := func(text []byte) {
 		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, text, 0o600))
 	}
 	write(right)
 	cfg := Config{CAFile: file, Log: zerolog.New(&log)}
 	trusted, err := cfg.trust()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	transport := newTransport(trusted, "127.0.0.1", nil)
 	transport.DisableKeepAlives = true // so that each call is a handshake
 	call := func(url string) error {
@@ -74,9 +68,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 		var verify *tls.CertificateVerificationError
 		return errors.As(err, &verify) && len(verify.UnverifiedCertificates) == 1
 	}
-	if err := call(server.URL); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, call(server.URL))
 	if err := call(strings.Replace(server.URL, "127.0.0.1", "localhost", 1)); !refused(err) || !errors.As(err, new(x509.HostnameError)) {
 		t.Errorf("by another name: %v", err)
 	}
@@ -109,14 +101,10 @@ func TestAnAddressThatIsNotInTheCertificateIsRefused(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, right, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, right, 0o600))
 	cfg := Config{CAFile: file}
 	trusted, err := cfg.trust()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	transport := newTransport(trusted, "127.0.0.9", nil)
 	defer transport.CloseIdleConnections()
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -72,9 +73,7 @@ func pourer(t *testing.T, of [2]string, zip bool, poured *atomic.Int64) *Client 
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	c, err := New(Config{Host: "http://" + listener.Addr().String(), User: "u", Password: "a-long-password", Insecure: true, Dial: network.DialContext, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Logout(context.Background()) })
 	return c
 }
@@ -157,9 +156,7 @@ func TestATricklingAnswerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		res, err := xmlBounds.checked(&http.Response{StatusCode: 200, Body: r}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		body := res.Body
 		go func() {
 			for {
@@ -193,14 +190,10 @@ func TestTheLargestPageOfVCenterPasses(t *testing.T) {
 			PropSet: []types.DynamicProperty{{Name: "guest.net", Val: types.ArrayOfGuestNicInfo{GuestNicInfo: nics}}, {Name: "name", Val: "web"}}})
 	}
 	made, err := xml.Marshal(soap.Envelope{Body: &methods.RetrievePropertiesExBody{Res: &page}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	text := string(made)
 	res, err := xmlBounds.checked(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(text))}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer res.Body.Close() //nolint:errcheck // it was only read
 	n, err := io.Copy(io.Discard, res.Body)
 	if err != nil || n != int64(len(text)) {

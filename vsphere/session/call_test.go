@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -43,9 +44,7 @@ func TestASearchEndsThoughAFolderContainsItself(t *testing.T) {
 	calls := 0
 	s := &search{next: nothing{&calls}, most: searchMost}
 	for range searchMost {
-		if err := s.RoundTrip(t.Context(), &methods.FindChildBody{}, &methods.FindChildBody{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.RoundTrip(t.Context(), &methods.FindChildBody{}, &methods.FindChildBody{}))
 	}
 	err := s.RoundTrip(t.Context(), &methods.FindChildBody{}, &methods.FindChildBody{})
 	if vctest.ReasonOf(t, err) != vcfault.ReasonNotVCenterAPI || calls != searchMost {

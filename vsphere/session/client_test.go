@@ -17,6 +17,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -245,9 +246,7 @@ func TestLogoutDuringALoginLeavesNoSession(t *testing.T) {
 		for range 20 {
 			cfg := l.config()
 			c, err := New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			go func() { _, _ = c.Session(context.Background()) }()
 			runtime.Gosched()
 			c.Logout(context.Background())

@@ -10,6 +10,7 @@ import (
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
@@ -32,9 +33,7 @@ func replay(t *testing.T, login map[string][]string, more map[string][]string) (
 	maps.Copy(all, more)
 	all["Logout"] = login["Login"] // the client ignores the answer
 	c, err := New(Config{Host: recorded.Serve(t, all), User: "u", Password: "p", Insecure: true, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Logout(context.Background()) })
 	s, err := c.Session(t.Context())
 	return c, s, err
@@ -57,9 +56,7 @@ func TestALoginAtRecordedVCenters(t *testing.T) {
 func TestARecordedReadHasTwoPages(t *testing.T) {
 	_, s, err := replay(t, on55, map[string][]string{"RetrievePropertiesEx": {"manageiq/vcenter-5.5-read/2-RetrievePropertiesEx-page1-of-2.xml"},
 		"ContinueRetrievePropertiesEx": {"manageiq/vcenter-5.5-read/3-ContinueRetrievePropertiesEx-page2-of-2.xml"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	objects, err := Retrieve(t.Context(), s)
 	seen := map[types.ManagedObjectReference]bool{}
 	for _, o := range objects {
@@ -72,9 +69,7 @@ func TestARecordedReadHasTwoPages(t *testing.T) {
 
 func TestUnsetPropertiesAreNotInARecordedAnswer(t *testing.T) {
 	_, s, err := replay(t, on55, map[string][]string{"RetrievePropertiesEx": {"manageiq/vcenter-5.5-read/4-RetrievePropertiesEx-four-vms.xml"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	objects, err := ReadObjects(t.Context(), s)
 	if err != nil || len(objects) != 4 {
 		t.Fatalf("%d objects, %v", len(objects), err)
@@ -92,13 +87,9 @@ func TestWhatARecordedSPBMSays(t *testing.T) {
 	c, s, err := replay(t, on65, map[string][]string{"PbmRetrieveServiceContent": {dir + "2-PbmRetrieveServiceContent.xml"},
 		"PbmQueryProfile": {dir + "3-PbmQueryProfile.xml", "manageiq/pbm/PbmQueryProfile-none.xml"}, "PbmRetrieveContent": {dir + "4-PbmRetrieveContent.xml", "manageiq/faults/pbm-InvalidRequest-vim25-prefix.xml"},
 		"PbmCheckCompatibility": {dir + "5-PbmCheckCompatibility.xml"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p, err := c.PBM(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	profiles, err := pbmmethods.PbmQueryProfile(t.Context(), p, &pbmtypes.PbmQueryProfile{})
 	if err != nil || len(profiles.Returnval) != 4 {
 		t.Errorf("the profiles are %+v, the error %v, want 4", profiles, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vapi/tags"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -88,9 +89,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for range 3 {
-			if err := c.rest.call(t.Context(), s, askREST); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.rest.call(t.Context(), s, askREST))
 			l.DropSessions()
 		}
 		if n := l.Count("POST session"); n != 3 {
@@ -130,9 +129,7 @@ func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testi
 	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c := l.client(zerolog.Nop())
 		for range 3 {
-			if err := c.rest.call(t.Context(), new(Session{Epoch: 1}), askREST); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.rest.call(t.Context(), new(Session{Epoch: 1}), askREST))
 		}
 		if l.Count("POST session") != 3 || l.RESTSessions() != 1 {
 			t.Errorf("%d logins, %d sessions", l.Count("POST session"), l.RESTSessions())

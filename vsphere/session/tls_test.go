@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -81,9 +82,7 @@ func TestACertificateForAnotherHostSaysSo(t *testing.T) {
 
 func TestAPortThatSpeaksNoTLSSaysSo(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer listener.Close()
 	go func() {
 		for {
@@ -98,9 +97,7 @@ func TestAPortThatSpeaksNoTLSSaysSo(t *testing.T) {
 		}
 	}()
 	c, err := New(Config{Host: listener.Addr().String(), User: "u", Password: "p"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = c.Session(t.Context())
 	if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonVCenterUnreachable || !strings.Contains(e.Message, "TLS") {
 		t.Errorf("got %v", err)
@@ -119,13 +116,9 @@ func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
 	transport := newTransport(trust{}, "", nil)
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	res, err := rewinding{transport, xmlBounds}.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_ = res.Body.Close()
 	if length != 2 || body != "ab" || res.Request.GetBody == nil {
 		t.Errorf("got %d bytes, %q", length, body)
@@ -151,16 +144,10 @@ func TestAConnectionIsKeptThoughTheDecoderStopsBeforeTheAnswersEnd(t *testing.T)
 	defer transport.CloseIdleConnections()
 	for range 3 {
 		req, err := http.NewRequest(http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		res, err := rewinding{transport, xmlBounds}.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := xml.NewDecoder(res.Body).Decode(new(struct{ XMLName xml.Name })); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, xml.NewDecoder(res.Body).Decode(new(struct{ XMLName xml.Name })))
 		decoded <- true
 		_ = res.Body.Close()
 	}

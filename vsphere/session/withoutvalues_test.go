@@ -11,6 +11,8 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // withoutValuesOf returns an answer without its values. It fails if the result depends on how the answer is cut into parts.
@@ -19,9 +21,7 @@ func withoutValuesOf(t *testing.T, text string) string {
 	whole := ""
 	for _, cut := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
 		left, err := io.ReadAll(newValueless(io.NopCloser(cut(strings.NewReader(text)))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if whole != "" && string(left) != whole {
 			t.Fatalf("in parts, %q is left, and as a whole %q, want the same", left, whole)
 		}
@@ -68,9 +68,7 @@ func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
 	t.Parallel()
 	set := updates(3)
 	made, err := xml.Marshal(soap.Envelope{Body: &methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{Returnval: set}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	left := withoutValuesOf(t, string(made))
 	var body methods.WaitForUpdatesExBody
 	if err := xml.NewDecoder(strings.NewReader(left)).Decode(&soap.Envelope{Body: &body}); err != nil {
@@ -90,9 +88,7 @@ func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
 func TestValuesThatAreDroppedNeedNoMemory(t *testing.T) {
 	allocated := func(addresses int) int64 {
 		made, err := xml.Marshal(updates(addresses))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return testing.Benchmark(func(b *testing.B) {
 			for b.Loop() {
 				_, _ = io.Copy(io.Discard, newValueless(io.NopCloser(bytes.NewReader(made))))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var goodStamp = Stamp{
@@ -68,14 +69,10 @@ func TestTheTimesOfAStampAreComparable(t *testing.T) {
 func TestAnOlderServerKeepsWhatANewerOneWrote(t *testing.T) {
 	text := strings.Replace(goodStamp.Encode(), `{`, `{"drained":{"at":"2031-01-01","x":[1]},"zone":"b",`, 1)
 	s, err := Decode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.Marked = false
 	var keys map[string]any
-	if err := json.Unmarshal([]byte(s.Encode()), &keys); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(s.Encode()), &keys))
 	if keys["zone"] != "b" || keys["drained"].(map[string]any)["at"] != "2031-01-01" || keys["marked"] != false {
 		t.Errorf("got %v", keys)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -108,9 +109,7 @@ func want(category string, names ...string) (all []v1alpha1.Tag) {
 func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
 	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
-		if err := x.set(want("tier", "theirs")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, x.set(want("tier", "theirs")))
 		if err := x.set(want("tier", "web", "db")); err != nil || x.has() != "db, theirs, web" {
 			t.Errorf("%v, it has %s", err, x.has())
 		}
@@ -211,9 +210,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		}
 		conflict(`"prod" and "test"`, want("env", "prod", "test"))
 		conflict(`not for VMs`, want("hosts", "h"))
-		if err := x.set(want("env", "prod")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, x.set(want("env", "prod")))
 		conflict(`has the tag "prod"`, want("env", "test"))
 		if err := x.set(want("env", "test"), "env/prod"); err != nil || x.has() != "test" {
 			t.Errorf("its own tag is replaced: %v, it has %s", err, x.has())

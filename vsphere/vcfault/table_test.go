@@ -13,21 +13,19 @@ import (
 
 	_ "github.com/vmware/govmomi/pbm/types" // registers its types
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // basesIn returns the type that each struct of a package embeds first, by name, without its package.
 func basesIn(t *testing.T, path string) map[string]string {
 	t.Helper()
 	p, err := build.Import(path, ".", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	bases := map[string]string{}
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, is := n.(*ast.TypeSpec)
 			if !is {

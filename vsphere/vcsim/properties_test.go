@@ -12,6 +12,8 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // The test compares this package's reads with those of govmomi's simulator, for all objects and properties of a full inventory, and for many
@@ -109,9 +111,7 @@ func TestReadsReturnCopies(t *testing.T) {
 func full(t *testing.T) *VCenter {
 	t.Helper()
 	v, err := Start(Config{Clusters: 2, Hosts: 2, Datastores: 2, Pools: 1, Portgroups: 2, OpaqueNetworks: 1, Pods: 1, Guest: Guest{Tools: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			t.Error(err)
@@ -126,9 +126,7 @@ func full(t *testing.T) *VCenter {
 		if err == nil {
 			err = task.Wait(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	config := &types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: "guestinfo.a", Value: "1"}}}
 	for _, name := range []string{"off", "on"} {

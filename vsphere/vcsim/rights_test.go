@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // Without a field's privilege in configPrivileges, the embedded vCenter would let the least role change the field, and no test of roles would
@@ -17,22 +19,16 @@ import (
 func TestEachFieldOfAVMsConfigurationThatTheServerSetsHasItsPrivilege(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	more, err := filepath.Glob("../disks/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	set := map[string]string{}
 	for _, file := range append(files, more...) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ast.Inspect(tree, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CompositeLit:

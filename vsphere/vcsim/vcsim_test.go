@@ -18,6 +18,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -59,9 +60,7 @@ func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, v *vcsim.VC
 func startReal(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	v, err := vcsim.Start(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			t.Error(err)
@@ -72,9 +71,7 @@ func startReal(t testing.TB, c vcsim.Config) *vcsim.VCenter {
 
 func ok(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // client is a logged-in client with the objects that most tests need.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func later() time.Time { return time.Now().Add(time.Hour) }
@@ -81,9 +82,7 @@ func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 	pairs := []map[string][]byte{pairFiles(a), pairFiles(a)}
 	v := newVolume(t, pairs[0])
 	g, err := New(withPair(v, Config{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g.pair.every, g.pair.wait = 0, patience
 	done := make(chan struct{})
 	go func() {
@@ -208,9 +207,7 @@ func TestTheServersOwnCertificateSufficesToRead(t *testing.T) {
 	v := newVolume(t, files)
 	shows := func(files map[string][]byte) *tls.Certificate {
 		pair, err := tls.X509KeyPair(files["tls.crt"], files["tls.key"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return &pair
 	}
 	with := Config{ClientCAFile: v.path("ca.crt"), TokenFiles: []string{v.path("token")}, ReaderTokenFiles: []string{v.path("reader")}}
@@ -263,9 +260,7 @@ func TestInvalidCertificatesAreRefusedAtStart(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	if err := os.WriteFile(v.path("big"), make([]byte, secret.Largest+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(v.path("big"), make([]byte, secret.Largest+1), 0o600))
 	full.CertFile = v.path("big")
 	if _, err := New(full); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
 		t.Errorf("a large file: %v", err)

@@ -12,25 +12,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	const token = "0123456789abcdef0123456789abcdef"
 	path := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(token), 0o600))
 	meter := prometheus.NewRegistry()
 	g, err := New(Config{TokenFiles: []string{path}, Log: zerolog.Nop(), Meter: meter})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	unreadable := func(want float64) {
 		t.Helper()
 		families, err := meter.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, f := range families {
 			if f.GetName() == "vmgroup_key_files_unreadable" && f.GetMetric()[0].GetGauge().GetValue() == want {
 				return
@@ -49,9 +45,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 		t.Fatalf("%d, %v", code, g.Ready())
 	}
 	unreadable(0)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(path))
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 const (
@@ -174,9 +175,7 @@ var generous = Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute
 func open(t *testing.T, cfg Config, l Limits, inner ...http.Handler) *guarded {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	d := openOn(t, listener, cfg, l, inner...)
 	d.dial = new(net.Dialer).DialContext
 	return d
@@ -196,9 +195,7 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	d := &guarded{t: t, log: &syncBuffer{}, meter: prometheus.NewRegistry()}
 	cfg.Log, cfg.Meter = zerolog.New(d.log), d.meter
 	g, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if d.guard = g; g.keys != nil { // read the files at every call, however slow this machine is
 		g.keys.every, g.keys.wait = 0, patience
 	}

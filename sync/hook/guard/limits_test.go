@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // impatient are limits that a slow client soon reaches.
@@ -26,9 +28,7 @@ func impatient() Limits {
 func dial(t *testing.T, d *guarded) net.Conn {
 	t.Helper()
 	conn, err := d.dial(t.Context(), "tcp", d.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	return conn
@@ -194,9 +194,7 @@ func TestClientsThatOccupyAllConnectionsKeepNoOtherClientOut(t *testing.T) {
 	l := generous
 	l.Connections, l.PerAddress = 8, 6
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var beyond atomic.Int32
 	b := Bound(listener, l, func(string) { beyond.Add(1) })
 	accepted := make(chan net.Conn, 100)

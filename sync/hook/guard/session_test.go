@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // withBrowser lets browsers in at "/" and below /ui/.
@@ -360,9 +362,7 @@ func TestWithoutTokensThereIsNothingToSignInTo(t *testing.T) {
 		t.Errorf("%d %s", r.StatusCode, text)
 	}
 	r, err := http.NewRequest("GET", d.url+"/", bytes.NewReader(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Host = "evil.example"
 	if response, err := c.Do(r); err != nil || response.StatusCode != 403 {
 		t.Errorf("by a name that leads here: %v %v", response, err)

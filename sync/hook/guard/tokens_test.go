@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 func tokenFiles(t *testing.T, hooks, next, readers string) (*volume, Config) {
@@ -193,9 +195,7 @@ func TestAnUnauthenticatedBodyIsNotRead(t *testing.T) {
 	d := open(t, cfg, generous)
 	for _, header := range []string{"", "Authorization: Bearer not-a-token-of-ours\r\n", "Expect: 100-continue\r\n"} {
 		conn, err := net.Dial("tcp", d.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n%s\r\nthe beginning", header)
 		r := bufio.NewReader(conn)

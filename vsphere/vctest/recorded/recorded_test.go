@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -24,9 +25,7 @@ var evidence = map[string]*regexp.Regexp{
 // A row's certainty is that of its least certain part, and the page states the number of rows of each.
 func TestTheDocumentSaysOfEachBeliefHowItIsKnownAndCountsThem(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/vcenter.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	count, rows := map[string]int{}, 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
@@ -55,9 +54,7 @@ func TestTheDocumentSaysOfEachBeliefHowItIsKnownAndCountsThem(t *testing.T) {
 // Each belief that a recording is compared with must be a row of the page.
 func TestEveryBeliefOfARecordingIsARowOfTheDocument(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/vcenter.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, row := range Rows() {
 		if !strings.Contains(string(text), "\n| "+row) {
 			t.Errorf("no row begins with %q", row)
