@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// batchGather is how long a batch waits for more questions, as long as reads of the inventory do.
+// batchGather is how long a batch waits for more questions.
 const batchGather = 10 * time.Millisecond
 
 // batchedRead answers all questions that are asked within batchGather by one read.

@@ -53,8 +53,8 @@ func (c calls) checkLease() error {
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The group's last hook call is too old for a step to continue, or says that the group is deleted; the server plans the group again.")
 }
 
-// Call runs f with a session of the vCenter that the inventory was read from. It fails without a call if another vCenter answers, or if the
-// lease has ended.
+// Call runs f with a session of the vCenter that the inventory was read from. It fails, and doesn't run f, if another vCenter answers or if the
+// lease of the step has ended.
 func (c calls) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return c.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		if c.inventory.VCenter() != s.UUID {

@@ -35,7 +35,7 @@ func (st *step) undoers(ctx context.Context) string {
 	case plan.Rename:
 		kind, did = "VmRenamedEvent", "renamed the VM"
 	case plan.Move: // vCenter has no event of a VM that moves to another folder
-		return ""
+		return "look in vCenter's recent tasks for who moves the VM"
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoersPatience)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package vsphere acts on one vCenter. Each action is one task; Do waits for the task and reads the VM afterwards, so that the inventory
-// shows the effect when Do returns.
+// Package vsphere acts on one vCenter. Each action is one step, with no task of vCenter, one or several; Do waits for them and reads the VM
+// afterwards, so that the inventory shows the effect when Do returns.
 //
 // It combines the packages below it: vsphere/session logs in once for the whole process, vsphere/inventory holds the observed state of
 // vCenter, vsphere/tasks waits for all running tasks with one call, vsphere/stamp records the owner of a VM, vsphere/tagging finds tags by
@@ -16,8 +16,9 @@
 //
 // do.go dispatches an action to its step; vcenter.go, preview.go and checkreads.go are what the loop and the check call.
 //
-// It promises that it acts only on the group's own members and folder, and on the templates that it deploys (deploy.go); that every step
-// can be retried, whatever the last try did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
+// It promises that it acts only on the group's own members, folder, persistent disks and DRS rules, on VMs that spec.adopt names, and on the
+// templates that it deploys (deploy.go); that every step can be retried, whatever the last try did; that it makes no call for a step whose
+// lease has ended, except to write the stamp of what the step has done (withoutLease); and that errors are *vcfault.Error.
 //
 // Locks: fieldCache and batchedRead each have a mutex that guards their fields; it is taken alone and never held across a call. A goroutine
 // that fills a session.Cache or the tag cache holds that cache while it asks vCenter, and takes no other lock until it has the answer.

@@ -33,7 +33,7 @@ func (x *failures) poweredOn(a plan.Action, now time.Time) (retry time.Duration)
 	}
 	retry = min(haltFirst<<min(b.again, 20), haltLast)
 	fault := plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
-		"the VM is powered off again and again soon after power-on: check its console, and its events in vCenter for the user or tool that powers it off; the server retries at most every %d minutes",
+		"the VM goes off again and again soon after power-on: look at its console, and in its vCenter events for the user or tool that powers it off; the server waits up to %d minutes between tries",
 		int(haltLast.Minutes()))}
 	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group, vm: a.VM}, now)
 	c.until = now.Add(retry)

@@ -30,8 +30,8 @@ const (
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
 	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a quarter of a core.
 	livelyMost, restMost = 40., 30.
-	// busyPart is the part of the lively calls that groups in progress have at most while others have changed lately. Their status is what
-	// people wait for: where 200 groups come up, the last one must not share all calls with 199 that are up already.
+	// busyPart is the part of the lively calls that groups in progress share while others have changed lately; these share the rest. It is the
+	// larger part, because people wait for groups in progress: the last of 200 that come up must not share all calls with 199 that are up.
 	busyPart = .75
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
 	// stays at livelyMost while fewer than four of ten are late, because calls that another replica answered look late. Where calls are

@@ -73,7 +73,7 @@ func (x *failures) changed(r *run, now time.Time) (retry time.Duration) {
 		return 0
 	}
 	fault := plan.Fault{Reason: plan.ReasonChangeUndone, NeedsOperator: true, Message: plan.Bounded(fmt.Sprintf(
-		"vCenter does not keep what the step %s changes: %s. Stop what changes it back, or change the spec", a.Op, cmp.Or(u.by, "see its events for who did it")), plan.TextMost)}
+		"vCenter does not keep what the step %s changes: %s. Stop what changes it back, or change the spec", a.Op, cmp.Or(u.by, "look in the events of the object for the user or tool that changes it back")), plan.TextMost)}
 	retry = pace(&fault, u.times, now.Sub(u.began))
 	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group}, now)
 	x.put(failure{action: a, fault: fault, took: neverPast}, c)

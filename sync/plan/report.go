@@ -294,7 +294,7 @@ func (g *Listed) Report(known bool) Report {
 		Members: make([]v1alpha1.Member, len(g.VMs)),
 		Message: "Metacontroller hasn't called this replica for the group recently: the members are as vCenter shows them"}
 	if !known {
-		r.Message += ", or last showed them: its inventory is unknown now"
+		r.Message += ", or as it last showed them: what vCenter has is unknown now"
 	}
 	for i := range g.VMs {
 		vm := &g.VMs[i]

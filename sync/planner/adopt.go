@@ -30,7 +30,7 @@ func (d *decision) adopt(count int) (used int) {
 			}
 		case d.facts.beingAdopted(c.MoRef):
 		case used == count:
-			d.adoption = append(d.adoption, c.Entry+": no member is missing: raise replicas to adopt the VM, or remove the entry")
+			d.adoption = append(d.adoption, c.Entry+": the group has all its members: raise replicas to adopt the VM, or remove the entry")
 		default:
 			used++
 			d.adoptAs(&c)

@@ -137,13 +137,9 @@ func (f *facts) cloneOf(name string, ordinal int32, details *plan.Details, stand
 }
 
 func (f *facts) addressesFault() plan.Fault {
-	standby := ""
-	if f.Group.Spec.Standby > 0 {
-		standby = "; standby members need addresses, too"
-	}
 	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
-		"spec.networks has static addresses for %d members (ordinals from 0 on), and no free one for this member: add addresses to the ranges (updates need maxSurge more than replicas%s), or set update.maxSurge to 0",
-		plan.AddressCount(&f.Group.Spec), standby)}
+		"spec.networks has static addresses for %s, and none is free for this one: add addresses to the ranges (replicas, standby and update.maxSurge each need theirs); if only an update needs more, update.maxSurge 0 does, too",
+		count(plan.AddressCount(&f.Group.Spec), "member"))}
 }
 
 // surgeText says why the members made now exceed replicas.

@@ -54,7 +54,7 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	}
 	switch outage := r.facts.outage(); {
 	case r.facts.contested():
-		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "several installs of VmGroup have this group, and each can have another vCenter")
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "several installs of VmGroup serve this group, and each can have another vCenter: correct the labelSelector of a CompositeController, or the group's label")
 	case outage == nil:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
 	case r.facts.abandoned():

@@ -42,7 +42,7 @@ func (f *facts) disksLost() *plan.Fault {
 		vm := &f.State.VMs[i]
 		if lost := plan.DisksLost(&f.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
 			return &plan.Fault{Reason: plan.ReasonDisksImmutable, NeedsOperator: true, Message: plan.MemberName(f.Group.Name, vm.Ordinal) + ": " + lost +
-				": correct the spec, or scale the group to 0 first"}
+				": correct the spec, or scale the group to 0 first, which removes its members"}
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func (r *report) duplicatesText() string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := "not members, because another VM is the member or they were given up: " + plan.AtMost(names, 5)
+	text := "VMs that are not members, because another VM has their ordinal or they were given up: " + plan.AtMost(names, 5)
 	if r.facts.Finalizing {
 		return text
 	}

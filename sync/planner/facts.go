@@ -122,7 +122,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	}
 	if was, what := f.madeIn(); was != "" && was != s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
-			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or recreate the group", what, was, s.VCenter)}
+			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or change the group's label back", what, was, s.VCenter)}
 	}
 	if f.Finalizing {
 		return true, nil
@@ -148,7 +148,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	}
 	if newest > f.Group.Generation && newest != f.Group.UndoneGeneration() {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps have generation %d of this group, and this request has generation %d: the server waits for a newer request (docs/troubleshooting.md#superseded says how to undo a generation that was never applied)",
+			"the members' stamps have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, edit the spec until its generation is higher (docs/troubleshooting.md#superseded)",
 			newest, f.Group.Generation)}
 	}
 	if name := f.removedElsewhere(); name != "" {
@@ -194,14 +194,14 @@ func (f *facts) elsewhere() *plan.Fault {
 	for i := range f.State.VMs {
 		if was := f.State.VMs[i].Home; was != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
-				"the members were created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				"the members were created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
 				plan.HomeText(was), plan.HomeText(home))}
 		}
 	}
 	for _, p := range f.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
-				"members are being created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				"members are being created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
 				plan.HomeText(p.Home), plan.HomeText(home))}
 		}
 	}

@@ -75,7 +75,7 @@ func (r *report) ignoredHolds() []string {
 		case is || !named && r.facts.Finalizing: // it was removed after its hold, and the annotation is left over
 			return ""
 		case !named:
-			return fmt.Sprintf("the group has no member %s, or no longer has it", member)
+			return fmt.Sprintf("the group has no member %s, or no longer has it: remove the annotation", member)
 		}
 		return fmt.Sprintf("%s is not the VM of %s", moRef, member)
 	})

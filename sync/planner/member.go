@@ -43,9 +43,10 @@ type member struct {
 	nominated plan.Why
 	// restart is why it is reset; empty if it is not.
 	restart string
-	// delay is what keeps an update from it. fate is what is about to happen to it.
+	// delay is why an update doesn't change it now.
 	delay delay
-	fate  fate
+	// fate is what is about to happen to it.
+	fate fate
 	// haltsUntil is until when it counts as halting; zero if it does not.
 	haltsUntil time.Time
 	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.
@@ -220,7 +221,8 @@ func (f *facts) sizeDifference(vm *plan.VM) string {
 	return "has " + strings.Join(in, " and ")
 }
 
-// cloneDifference says how a VM differs from one cloned now, and when its age will make it differ; zero if that does not matter.
+// cloneDifference says how a VM differs from one cloned now; empty if it doesn't. ages is when its age will make it differ; zero if it differs
+// already, or has no maximum age.
 func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 	addresses, _ := plan.AddressesOf(&f.Group.Spec, vm.Ordinal)
 	switch {

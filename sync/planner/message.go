@@ -134,10 +134,10 @@ func (r *report) rulesText(int) string {
 // waits says what the group waits for, or leaves alone.
 func (r *report) waits() (texts []string) {
 	if r.steps.waitDisks {
-		texts = append(texts, "waiting for the next hook call to list the disks of the members to be removed in status.disks")
+		texts = append(texts, "waiting for Metacontroller's next call, after which status.disks lists the disks of the members to be removed")
 	}
 	if r.steps.waitCall {
-		texts = append(texts, "waiting for the next hook call before creating or using the group's folder")
+		texts = append(texts, "waiting for Metacontroller's next call before creating or using the group's folder")
 	}
 	names := r.sets.unreachable()
 	for _, q := range r.sets.notFoundQuarantined {

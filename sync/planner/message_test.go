@@ -161,7 +161,7 @@ func TestADeletionDoesNotSayThatDuplicatesAreKept(t *testing.T) {
 	o.State.VMs[0].Created = o.Now
 	copied.MoRef, copied.Name = "vm-666", "web-0 (copied)"
 	o.State.VMs = append(o.State.VMs, copied)
-	const named = "not members, because another VM is the member or they were given up: web-0 (copied) (vm-666; stamp of web-0)"
+	const named = "VMs that are not members, because another VM has their ordinal or they were given up: web-0 (copied) (vm-666; stamp of web-0)"
 	for _, deleted := range []bool{false, true} {
 		want := named + "; each that has ever run is powered off and kept: delete it in vCenter when you no longer need it"
 		if deleted {

@@ -53,7 +53,7 @@ type notFoundMember struct {
 const unseen = "powerState, ips and host are as last known"
 
 // notSeen is the message of a member, or a standby member, that vCenter neither shows nor reports as gone.
-const notSeen = "vCenter neither shows this VM nor reports it as gone: the server's account may have lost a privilege on it"
+const notSeen = "vCenter neither shows this VM nor reports it as gone: if this stays, give the server's account its role on the VM and its folder again"
 
 // hidden reports whether vCenter neither shows a member nor reports that it left.
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
@@ -230,7 +230,7 @@ func (f *facts) missingText(m *notFoundMember) string {
 	text, name := "vCenter does not have "+vm+" any more, and it may still run: "+m.Message+
 		"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
 	if m.Replace == v1alpha1.ReplaceHeld {
-		name = "remove its entry in spec.replace, which is older than that, and add it again"
+		name = "remove its entry in spec.replace, which is from before it vanished and has no effect, and add it again"
 	}
 	switch {
 	case f.Finalizing:

@@ -87,7 +87,7 @@ func (f *facts) tooManyDisks() *plan.Fault {
 		return nil
 	}
 	return &plan.Fault{Reason: plan.ReasonTooManyDisks, NeedsOperator: true, Message: fmt.Sprintf(
-		"the group would have %d persistent disks, including the detached ones in status.disks, and can have at most %d: remove disks that you no longer need, and give them up (docs/fields.md), or scale the group in", n, v1alpha1.MaxPersistentDisks)}
+		"the group would have %d persistent disks, including the detached ones in status.disks, and can have at most %d: delete disks that you no longer need and name their ids in the annotation %s, or scale the group in", n, v1alpha1.MaxPersistentDisks, v1alpha1.AnnotationGiveUpDisks)}
 }
 
 // lacksData reports whether a member must get a persistent disk before it is powered on: it never had the disk, or DeleteDisks deleted it and then

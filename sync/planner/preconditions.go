@@ -39,7 +39,7 @@ type precondition struct {
 var draining = precondition{(*steps).isDrained, "draining the endpoints of %s first (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
 // choice is the precondition of a member beside which others have marks that are to be withdrawn.
-var choice = precondition{(*steps).choiceIsMade, "", "the marks of other members, which are being written or withdrawn"}
+var choice = precondition{(*steps).choiceIsMade, "", "the removal marks of other members to be written or withdrawn"}
 
 // preconditions are what a marked member passes before it is taken down.
 var preconditions = []*precondition{

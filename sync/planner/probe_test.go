@@ -103,7 +103,7 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 			o.Group.Status.Members[0].BootTime = metav1.NewTime(o.State.VMs[0].Boot.Add(-time.Minute))
 		}, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"VMware Tools are silent, and it answers", func(o *plan.Observed) { o.State.VMs[0].Tools, o.State.VMs[0].Reported = false, true }, true,
-			"VMware Tools do not run in its guest: their last report since its power-on still counts"},
+			"VMware Tools do not run in its guest: it counts as ready by their last report since its power-on"},
 		{"VMware Tools have never reported, and it answers at the static address that it was given", func(o *plan.Observed) {
 			m := &o.State.VMs[0]
 			m.Tools, m.IPs, m.Addresses = false, nil, "10.0.0.1"

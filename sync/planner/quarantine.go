@@ -133,7 +133,7 @@ func (s *steps) quarantine(q *member, why string) {
 	a := plan.Action{VM: s.facts.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
-		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it was powered on right after it went into quarantine, by a call that reached vCenter late"
+		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it was powered on right after it went into quarantine, perhaps by a late call of the server, and its successor may run"
 	case q.Why == plan.WhyDuplicate && !s.facts.blocksName(q):
 		return
 	case q.VM.Name == q.name:

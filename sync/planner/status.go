@@ -189,7 +189,7 @@ func (r *report) why(m *member) (reason, message string) {
 	case m.difference() != "":
 		return plan.ReasonDiffers, m.difference()
 	case m.Reported && !m.Tools:
-		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: their last report since its power-on still counts"
+		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: it counts as ready by their last report since its power-on"
 	}
 	return "", ""
 }

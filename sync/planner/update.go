@@ -297,7 +297,7 @@ func (r *report) changedTemplate() string {
 	}
 	what := "set update.onTemplateChange to Replace to replace them"
 	if r.facts.policy.ReplaceOnTemplate {
-		what = "they are replaced"
+		what = "updates replace them"
 	}
 	return fmt.Sprintf("members that were cloned from another version of the template %s: %s; %s",
 		strings.TrimSpace(r.facts.Group.Spec.Template), plan.AtMost(names, 10), what)

@@ -25,8 +25,9 @@ type Missing struct {
 	UID types.UID
 	// Host is the name of the member's last host; empty if not known.
 	Host string
-	// SeenAt is when the member was last known to be in the inventory: when it was last read or, if this process never read it, the last time
-	// in its group's status; zero if that has none.
+	// SeenAt is when the member was last known to be in the inventory: when it was last read. If this process never read it, SeenAt is the
+	// latest of the times in its group's status at which it was there: its bootTime, or its lastTransitionTime if it is ready; zero if there
+	// is none.
 	SeenAt time.Time
 	// Since is when the member was found missing.
 	Since time.Time
@@ -43,10 +44,11 @@ type missingSet struct {
 	all map[plan.VMID]*Missing
 	// byMoRef has the VMs of all by their moRef, which several VMs can have had.
 	byMoRef map[string][]*Missing
-	// done are the VMs that were destroyed, or came back with another moRef. Each has two keys: moRef and instanceUuid, and the moRef alone. by
-	// has who destroyed a VM, by the same keys.
+	// done are the VMs that are not looked for any more: destroyed, back with another moRef, or gone while in quarantine, on standby or released.
+	// Each has two keys: moRef and instanceUuid, and the moRef alone.
 	done goneSet
-	by   map[string]plan.Actor
+	// by has who destroyed a VM, by the keys of done.
+	by map[string]plan.Actor
 	// removed is, for each group, the last member that another process of the server destroyed.
 	removed map[types.UID]plan.Removed
 }

@@ -19,7 +19,7 @@ type bounds struct {
 	// parts is the maximum number of values, which begin with one of marks: a decoded value may need a hundred times as much memory.
 	parts int64
 	marks string
-	// run is the maximum number of bytes without a mark, such as those of a text or a name; 0 for no limit.
+	// run is the maximum number of bytes between two marks, as of one text or name; 0 for no limit.
 	run int64
 }
 

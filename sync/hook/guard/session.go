@@ -19,8 +19,8 @@ import (
 // a MAC of that time with the token's digest as the key. So every replica of the server can verify the cookie without a record of it, and the
 // cookie is invalid as soon as the token is. It is HttpOnly and SameSite=Strict, and over TLS Secure and bound to this host.
 type Browser struct {
-	// Covers reports whether a path is a page's. Open reports whether a GET of a path needs no token, because the form itself needs it, such
-	// as the style sheet.
+	// Covers reports whether a path is one of the page's. Open reports whether a GET of a path needs no token: the sign-in form uses it, such as
+	// the style sheet.
 	Covers, Open func(path string) bool
 	// SignIn and SignOut are the paths that the forms are posted to.
 	SignIn, SignOut string
