@@ -17,7 +17,7 @@ import (
 
 const legacy = "/DC0/vm/legacy"
 
-// legacyVMs makes unmanaged VMs that run.
+// legacyVMs makes unmanaged VMs that are powered on.
 func (r *rig) legacyVMs(names ...string) {
 	r.t.Helper()
 	if _, err := r.MakeFolder(legacy); err != nil {
@@ -49,7 +49,7 @@ func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testin
 		g := r.serve(adopting).group("web", 3)
 		g.Spec.CPU, g.Spec.Memory = a.CPUs, max(1, a.MemoryMB/1024)
 		g.Spec.Adopt = []string{legacy + "/db-a", b.Ref.Value}
-		g.Spec.Update.Strategy = v1alpha1.UpdateOnDelete // whatever their size is
+		g.Spec.Update.Strategy = v1alpha1.UpdateOnDelete // so that no update replaces the adopted VMs because of their size
 		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		status := up(t, g).Status
 		if len(status.Adopted) != 2 {
@@ -69,7 +69,7 @@ func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testin
 		for _, was := range []vcsim.VM{a, b} {
 			now := find(was.Name)
 			if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[stamp.Key] != "" {
-				t.Errorf("got %+v, want %+v as before", was, now)
+				t.Errorf("got %+v, want %+v as before", now, was)
 			}
 		}
 	})
@@ -82,10 +82,10 @@ func TestAVMInAForbiddenFolderIsNeitherAdoptedNorCloned(t *testing.T) {
 		g.Spec.Adopt = []string{legacy + "/db-a"}
 		a := says(t, g, v1alpha1.PhaseError, "--adopt-from")
 		if condition(a, v1alpha1.ConditionAdoptionFailed).Status != "True" {
-			t.Errorf("%+v", a.Status.Conditions)
+			t.Errorf("AdoptionFailed is not True: %+v", a.Status.Conditions)
 		}
 		if calls := r.Calls(); calls["CloneVM_Task"]+calls["ReconfigVM_Task"] > 0 {
-			t.Errorf("%v", calls)
+			t.Errorf("the server cloned or reconfigured a VM: %v", calls)
 		}
 		equal(t, r.names(legacy), []string{"db-a+"})
 		g.Edit(func(s *spec) { s.Adopt = nil })
@@ -104,7 +104,7 @@ func TestAReappliedGroupsStatusSaysHowToAdoptItsFormerVMs(t *testing.T) {
 		})
 		up(t, s.group("web", 2))
 		was := refs(r.members())
-		time.Sleep(2 * time.Minute) // the lease for the lost group is over
+		time.Sleep(2 * time.Minute) // until the server's lease for the lost group has ended
 		again := s.groupOf("default", "web", "uid-new", 2)
 		a := says(t, again, v1alpha1.PhaseError, "2 members (web-0, web-1): ")
 		for _, text := range []string{"a VM of a former default/web (UID uid-web). To adopt the VM, list its path in spec.adopt", "--adopt-from default=/DC0/vm/vm-operator/default/web."} {

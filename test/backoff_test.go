@@ -21,7 +21,7 @@ func TestARepeatedFailureIsNotRetriedInAHotLoop(t *testing.T) {
 			most   int64 // within 10 minutes
 		}{
 			{"CloneVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.SystemError{Reason: "again"}}, 12}, // the delay doubles from 1 s to 2 min
-			{"PowerOnMultiVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.TaskInProgress{}}, 155},     // passes by itself: retried every 4 s
+			{"PowerOnMultiVM_Task", vcsim.Break{Kind: vcsim.Faulted, Fault: &types.TaskInProgress{}}, 155},     // ends without a change of the spec or of vCenter: retried every 4 s
 		} {
 			var tries atomic.Int64
 			c.wire.On(func(call vcsim.Call) vcsim.Break {

@@ -50,7 +50,7 @@ func TestCampaign(t *testing.T) {
 	c.each(t, unbroken)
 	jobs := c.jobs()
 	c.each(t, pack(jobs, *campaignPacked))
-	c.each(t, pack(c.missing(), 3)) // a break may not happen in a life with many others, because one takes the life another way
+	c.each(t, pack(c.missing(), 3)) // in a life with many breaks, one break can prevent another by changing which calls the life makes
 	c.summarize(t, len(jobs))
 }
 
@@ -92,7 +92,7 @@ func (c *campaign) run(t *testing.T, j job) {
 	if len(o.wrong) == 0 {
 		return
 	}
-	fmt.Printf("violation: go test ./test -run 'TestCampaign$' -campaign.only '%s'\n", j.name()) // all breaks at once
+	fmt.Printf("violation: go test ./test -run 'TestCampaign$' -campaign.only '%s'\n", j.name()) // reruns the life with all of its breaks
 	a := again[strike]{
 		live: func(some []strike) outcome {
 			o, _ := runCourse(t, job{course: j.course, strikes: some}, learnt, planted, counts)
@@ -131,8 +131,8 @@ func (c *campaign) note(j job, f *faults) {
 	}
 }
 
-// jobs lists the breaks: for each method, every way of failing, at a call and in a course that the seed chooses; for a method that changes
-// something, in each course. Calls that create the group are broken in lives of the first chapter.
+// jobs lists the lives to run, one for each break: for each method, every way of failing, at a call and in a course that the seed chooses. Methods
+// that change something break in every course. Calls that create the group break only in lives of the first chapter.
 func (c *campaign) jobs() (all []job) {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
 	from := func(of course, method string) int {
@@ -165,7 +165,7 @@ func (c *campaign) jobs() (all []job) {
 	return all
 }
 
-// missing are the breaks that did not happen, each in a life of its own.
+// missing returns the breaks that did not happen, each as a life with only this break.
 func (c *campaign) missing() (jobs []job) {
 	for _, name := range slices.Sorted(maps.Keys(c.missed)) {
 		if j, err := parseJob(name); err == nil {
@@ -175,7 +175,7 @@ func (c *campaign) missing() (jobs []job) {
 	return jobs
 }
 
-// neverAtMost is how many breaks of a hundred might never happen: which calls a life makes varies a little.
+// neverAtMost is the accepted percentage of breaks that never happen. It isn't 0 because the calls of a life vary a little from run to run.
 const neverAtMost = 2
 
 // summarize checks that every life was run, and that nearly all of the tried breaks happened.
@@ -193,8 +193,8 @@ func (c *campaign) summarize(t *testing.T, tried int) {
 	}
 }
 
-// pack makes lives of up to n breaks each. A life can break each call only once, so a break goes to the first life of its course that
-// has room and leaves that call alone.
+// pack combines the breaks into lives of up to n breaks each. A life can break each call only once, so pack adds a break to the first life of its
+// course that has fewer than n breaks and doesn't break the same call.
 func pack(jobs []job, n int) (packs []job) {
 	open := map[course][]*job{}
 	var all []*job

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// shapes are the kinds of groups. Most are like the plain one; the rich one makes other calls too.
+// shapes are the kinds of groups. Most lives have the plain shape; the rich shape uses more features, and so more methods of vCenter.
 var shapes = map[string]func(*spec){
 	"plain": func(s *spec) {},
 	"persistent": func(s *spec) {
@@ -34,7 +34,7 @@ var shapes = map[string]func(*spec){
 // ofLibrary is the shape whose members are cloned from an item of a content library. It is updated by checking in a version of the item.
 const ofLibrary = "library"
 
-// The chapters of a group's life. Each begins with its creation and ends with its deletion.
+// These are the chapters of lives. In each chapter, a group is created, changed and deleted.
 const (
 	scaled  = "scaled"
 	updated = "updated"
@@ -100,7 +100,7 @@ func byOperator(do func(*life, vcsim.VM) error) func(*life) {
 	}
 }
 
-// meet makes unmanaged VMs in a folder above the group's: one with a member's name, and a copy of a member, stamp included.
+// meet makes two unmanaged VMs in a folder above the group's: one that has a member's name, and a clone of a member that has the member's stamp.
 func (l *life) meet(folder string) {
 	_, err := l.AddVM(folder, "web-0")
 	l.must(err)
@@ -115,7 +115,7 @@ type faults struct {
 	strikes []strike
 	nth     map[string]int
 	struck  map[strike]place // where calls were broken
-	made    map[string]int   // the calls until the group was made, by method
+	made    map[string]int   // the number of calls until the group existed, by method
 }
 
 // place is one call of one replica.
@@ -124,7 +124,7 @@ type place struct {
 	n    int
 }
 
-// ask decides what happens to a call: each call that is to break breaks once.
+// ask decides what happens to a call. Each chosen call breaks only once, so its retry succeeds.
 func (f *faults) ask(l *life, wire *vcsim.Wire, c vcsim.Call) (b vcsim.Break, breaks bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,7 +183,7 @@ func runCourse(t *testing.T, j job, learnt map[string]int, planted *defect, coun
 	return o, f
 }
 
-// callsSoFar counts the calls of all replicas, by method.
+// callsSoFar returns how many calls all replicas made, by method.
 func (l *life) callsSoFar() map[string]int {
 	n := map[string]int{}
 	for _, wire := range l.wires {
@@ -203,7 +203,7 @@ const (
 	readsAfter, readsAfterMore, readsAfterKill       = 240, 15, 200
 )
 
-// bound checks that the life made few calls more than an unbroken one.
+// bound checks that the breaks cost only few more calls than a life without breaks makes.
 func (l *life) bound(learnt map[string]int) {
 	if l.t.Failed() || learnt == nil {
 		return

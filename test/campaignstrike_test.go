@@ -34,8 +34,8 @@ const (
 	taskFails = "TaskFails"
 )
 
-// stallFor is how long a call stalls: longer than a hook's client waits, and shorter than the server's own limit, which is lower
-// for a call that takes a member down.
+// stallFor is how long a call stalls: longer than Metacontroller waits for a hook's answer, and shorter than the server's own time limit. The limit
+// is lower for a call that takes a member down.
 func stallFor(method string) time.Duration {
 	switch method {
 	case "ShutdownGuest", "PowerOffVM_Task", "ResetVM_Task":
@@ -53,7 +53,7 @@ func (s strike) String() string {
 	return text
 }
 
-// course is what the group of a life is like, and which chapter of its life is run.
+// course is the shape of a life's group, and the chapter that the life runs.
 type course struct{ shape, chapter string }
 
 // String returns "rich, updated".
@@ -69,7 +69,7 @@ func courses() (all []course) {
 	return all
 }
 
-// plain is the course of a job whose name gives none.
+// plain is the default course of a job whose name doesn't contain a course.
 var plain = course{"plain", scaled}
 
 // job is one life to run.
@@ -78,7 +78,7 @@ type job struct {
 	strikes []strike
 }
 
-// only is the life of a course in which one call breaks.
+// only returns the life of a course in which only this call breaks.
 func only(of course, s strike) job { return job{of, []strike{s}} }
 
 // name returns what -campaign.only takes.
@@ -172,7 +172,7 @@ func kindsFor(method string) (all []strike) {
 	return all
 }
 
-// withoutSession are the methods that are called before there is a session that could be gone.
+// withoutSession are the methods that the server calls before it has a session, so a lost session can't break them.
 var withoutSession = []string{"RetrieveServiceContent", "Login", restLogin}
 
 // taskKinds are the kinds of the tasks that methods begin.
@@ -226,13 +226,13 @@ var faultTypes = map[string]types.BaseMethodFault{
 	"InvalidArgument":             &types.InvalidArgument{},
 }
 
-// common are the faults that any method can answer.
+// common are the faults with which any method can fail.
 //
 // [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled are among
 // them.
 var common = []string{"SystemError", "NoPermission", "HostNotReachable", "RequestCanceled"}
 
-// faultsOf lists the faults that a method can answer at once.
+// faultsOf lists the faults with which a method itself can fail, without the faults of the task that it begins.
 //
 // [doc] the faults in the description of each method (vSphere Web Services API).
 func faultsOf(method string) []string {
@@ -255,13 +255,13 @@ func faultsOf(method string) []string {
 	return append(all, taskFaults[method]...)
 }
 
-// vmFaults are those of any task on a VM.
+// vmFaults are the faults of any task on a VM.
 var vmFaults = []string{"TaskInProgress", "InvalidState", "InvalidPowerState", "FileLocked", "ManagedObjectNotFound", "MethodDisabled", "HostConnectFault", "Timedout", "QuestionPending"}
 
-// powerOnFaults are those of a power-on, by whatever method.
+// powerOnFaults are the faults of a power-on, by PowerOnVM_Task or by PowerOnMultiVM_Task.
 var powerOnFaults = append([]string{"InsufficientMemoryResources", "RuleViolation", "NoCompatibleHost", "NotEnoughLicenses", "CannotAccessNetwork", "NoDiskSpace", "GenericVmConfigFault"}, vmFaults...)
 
-// taskFaults are the faults that a method can answer at once, and that its task can end with.
+// taskFaults returns the faults with which a method itself can fail, and those with which its task can fail.
 var taskFaults = map[string][]string{
 	"CloneVM_Task": append([]string{"DuplicateName", "NoDiskSpace", "InsufficientStorageSpace", "NoCompatibleDatastore", "InaccessibleDatastore",
 		"CannotAccessNetwork", "SnapshotCloneNotSupported", "NicSettingMismatch", "UncustomizableGuest", "CannotDecryptPasswords",

@@ -18,8 +18,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// orphaned deletes a group as kubectl delete --cascade=orphan does where no policy refuses that: the garbage collector's finalizer is
-// there for the first call alone, and the children have no owner any more when it is gone.
+// orphaned deletes a group as kubectl delete --cascade=orphan does in a cluster without a policy that refuses it. Only the first finalize call has
+// the garbage collector's finalizer. Before the second call, the garbage collector has removed the owner references of the children.
 func orphaned(t *testing.T, g *metacontroller.Group) {
 	t.Helper()
 	g.Generation++
@@ -69,7 +69,7 @@ func TestVMsOfAGroupThatIsDeletedWithOrphanStayAndAreUnmanaged(t *testing.T) {
 				for _, before := range was {
 					for _, vm := range r.VMs() {
 						if vm.Ref == before.Ref && (vm.ExtraConfig[stamp.Key] != "" || !vm.Boot.Equal(before.Boot)) {
-							t.Errorf("%+v", vm)
+							t.Errorf("a retained VM has a stamp or was restarted: %+v", vm)
 						}
 					}
 				}
@@ -94,14 +94,14 @@ func TestAGroupThatIsDeletedInTheForegroundIsDrainedWithoutChildren(t *testing.T
 			for _, child := range a.Children {
 				var object struct{ Kind string }
 				if json.Unmarshal(child, &object) != nil || object.Kind != "Event" {
-					t.Errorf("it is answered %s", child)
+					t.Errorf("the answer has a child that is not an Event: %s", child)
 				}
 			}
 			return a.Finalized
 		})
 		must.Succeed(t, err)
 		if took := time.Since(began); took < time.Minute {
-			t.Errorf("the members were drained for %s", took)
+			t.Errorf("the members were drained for %s, want at least 1m0s", took)
 		}
 		equal(t, r.names(web), nil)
 	})

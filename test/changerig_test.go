@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// lifetimes are how long tasks take in a vCenter that is neither idle nor overloaded: a full clone 20 s to minutes, a power-on a
+// lifetimes are how long tasks take in a vCenter under a normal load, where a full clone takes between 20 s and a few minutes, and a power-on a
 // few seconds.
 var lifetimes = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
 
@@ -55,7 +55,7 @@ func number(n int) *intstr.IntOrString {
 
 func seconds(n int32) *int32 { return &n }
 
-// members are the VMs that have a stamp and are not in quarantine.
+// members returns the VMs that have a stamp and are not in quarantine.
 func (r *rig) members() []vcsim.VM {
 	return slices.DeleteFunc(r.VMs(), func(vm vcsim.VM) bool {
 		stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key])
@@ -63,7 +63,7 @@ func (r *rig) members() []vcsim.VM {
 	})
 }
 
-// unselectedWrong is the beginning of errors about the answer to a finalize of a group that isn't being deleted.
+// unselectedWrong begins the errors about a wrong answer to a finalize of a group that isn't being deleted.
 const unselectedWrong = "a group that is not selected"
 
 // judgeUnselected checks the answer to a finalize of a group that isn't being deleted (Group.Unselect): it is finalized only if vCenter has
@@ -80,7 +80,7 @@ func (r *rig) judgeUnselected(g *metacontroller.Group, finalized bool, err error
 	}
 }
 
-// refs are the moRefs of VMs, by name.
+// refs returns the moRefs of VMs, by name.
 func refs(vms []vcsim.VM) map[string]string {
 	all := map[string]string{}
 	for _, vm := range vms {
@@ -119,7 +119,7 @@ func isOfOther(vm vcsim.VM) bool {
 // extremes are the minimum and the maximum of a count.
 type extremes struct{ least, most, looks int }
 
-// sample counts something whenever vCenter changes, until stop, which returns the extremes.
+// sample calls count whenever vCenter changes, until the caller calls stop, which returns the smallest and the largest count.
 func (r *rig) sample(count func() int) (stop func() extremes) {
 	seen := extremes{least: 1 << 30}
 	end := r.onChange(func() {
@@ -134,7 +134,7 @@ func (r *rig) sample(count func() int) (stop func() extremes) {
 	}
 }
 
-// onChange calls look now, whenever vCenter changes, and once more at the end.
+// onChange calls look immediately, after each change in vCenter, and once more at the end.
 func (r *rig) onChange(look func()) (end func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {

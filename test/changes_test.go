@@ -11,7 +11,7 @@ import (
 
 type spec = v1alpha1.VmGroupSpec
 
-// allNew checks that there are this many members, all of the other template, and that all earlier ones are gone.
+// allNew checks that the group has this many members, all cloned from the other template, and that all former VMs are gone.
 func (r *rig) allNew(was map[string]string, replicas int) {
 	r.t.Helper()
 	members := r.members()
@@ -62,12 +62,12 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
 		up(t, g)
 		r.must(r.ShowContentIDs(template, false))
-		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // longer than vCenter is read completely
+		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // longer than the time between two full inventory reads
 		g.Scale(2)
 		up(t, g)
 		was := refs(r.members())
 		r.must(r.ShowContentIDs(template, true))
-		r.steady(g, 10*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // the second time comes later
+		r.steady(g, 10*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // the template's second read comes later
 		r.sameVMs(was)
 		if c := condition(up(t, g), v1alpha1.ConditionTemplateChanged); c.Status == "True" {
 			t.Errorf("%+v", c)
