@@ -35,7 +35,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 			return ""
 		}
 		if text := says(oa) + says(ob) + says(stranger); text != "" {
-			t.Errorf("of two ranges, and of two networks: %s", text)
+			t.Errorf("groups with different ranges or networks report a duplicate address: %s", text)
 		}
 		edit := with("VM Network", "10.0.0.9-10.0.0.19")
 		edited := ob.VmGroup.DeepCopy()
@@ -50,17 +50,17 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 		up(t, ob)
 		stranger.Edit(edit)
 		up(t, stranger)
-		mustSync(t, ob) // its lease may be over
+		mustSync(t, ob) // renews the group's lease, which may have expired
 		if text := says(oa); !strings.Contains(text, "the group ob also has") {
-			t.Errorf("of two, oa says %q", text)
+			t.Errorf("with two other groups, oa says %q", text)
 		}
 		remove(t, ob)
 		if text := says(oa); text != "10.0.0.4-10.0.0.9 in the network VM Network: a group of another namespace also has addresses of this range" {
-			t.Errorf("of another namespace, oa says %q", text)
+			t.Errorf("with a group of another namespace, oa says %q", text)
 		}
 		remove(t, stranger)
 		if text := says(oa); text != "" {
-			t.Errorf("once the others are gone: %q", text)
+			t.Errorf("once the other groups are gone, oa says %q", text)
 		}
 	})
 }

@@ -39,12 +39,12 @@ func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testin
 		_, err = g.Until(within(t), func(metacontroller.Answer) bool { return g.Status.ReadyReplicas == 1 })
 		r.must(err)
 		r.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = nil, "" })
-		time.Sleep(time.Hour) // healing leaves it alone
+		time.Sleep(time.Hour) // long enough that healing would have replaced web-1
 		r.sameVMs(was)
 		g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: was["web-1"]}} })
 		up(t, g)
 		if failed("True") {
-			t.Errorf("%+v", g.Status.Conditions)
+			t.Errorf("the failed customization is still reported: %+v", g.Status.Conditions)
 		}
 	})
 }

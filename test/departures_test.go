@@ -27,7 +27,7 @@ func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 		began := time.Now()
 		remove(t, g)
 		if took := time.Since(began); took < time.Minute {
-			t.Errorf("the guest got %s", took)
+			t.Errorf("the guest got %s to shut down, want at least 1m0s", took)
 		}
 		if calls := r.Calls(); calls["ShutdownGuest"] != 2 || calls["PowerOffVM_Task"] != 1 {
 			t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
@@ -50,7 +50,7 @@ func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 		for _, before := range was {
 			for _, vm := range r.VMs() {
 				if vm.Ref == before.Ref && (vm.ExtraConfig[stamp.Key] != "" || !vm.Boot.Equal(before.Boot)) {
-					t.Errorf("%+v", vm)
+					t.Errorf("a retained VM has a stamp or was restarted: %+v", vm)
 				}
 			}
 		}
@@ -63,7 +63,7 @@ func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.
 		g := one.group("web", 2)
 		g.Spec.Deletion.Policy, g.Spec.ScaleIn.Remove = v1alpha1.DeletionRetain, []string{"web-0"}
 		up(t, g)
-		g.Scale(1) // so that the name of the lowest ordinal is free
+		g.Scale(1) // removes web-0, so that a replica could clone a new web-0
 		for _, s := range []*serverReplica{one, two, one} {
 			upAt(t, g, s.url)
 		}
@@ -95,7 +95,7 @@ func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) 
 		time.Sleep(10 * time.Minute)
 		up(t, g)
 		if !runs() {
-			t.Error("what an operator powered on later is off")
+			t.Error("the VM that an operator powered on after the quarantine began is off")
 		}
 	})
 }
@@ -145,7 +145,7 @@ func planOf(t *testing.T, g *metacontroller.Group) (message, steps string) {
 	must.Succeed(t, err)
 	response, err := g.Client.Post(g.URL+"/plan", "application/json", bytes.NewReader(body))
 	must.Succeed(t, err)
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // closing a body that was read can't lose data
 	var answer struct {
 		Message string
 		Steps   []struct{ Op, VM string }

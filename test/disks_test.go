@@ -11,7 +11,7 @@ import (
 )
 
 // A backup leaves snapshots, and an operator moves a disk: the server keeps a disk that isn't the member's, destroys the member's own disks
-// with it, and a message says what the operator must do.
+// together with the member's VM, and a message says what the operator must do.
 func TestAnotherVMsDiskSurvivesSnapshotsStorageVMotionAndDeletion(t *testing.T) {
 	inRig(t, vcsim.Config{Datastores: 2}, func(t *testing.T, r *rig) {
 		g := r.serve(func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }).group("web", 2)
@@ -31,14 +31,14 @@ func TestAnotherVMsDiskSurvivesSnapshotsStorageVMotionAndDeletion(t *testing.T) 
 		began := time.Now()
 		up(t, g)
 		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("it took %s more", took)
+			t.Errorf("the scale-in took another %s after the snapshots were removed", took)
 		}
 
 		own := r.details(web + "/web-0").Disks[0]
 		r.must(r.MoveDisk(web+"/web-0", own.Key, "/DC0/datastore/LocalDS_1"))
 		remove(t, g)
 		if disks := r.details("db").Disks; len(disks) != 1 || len(r.names(web)) != 0 {
-			t.Errorf("other VM: %+v; left: %v", disks, r.names(web))
+			t.Errorf("the VM db has the disks %+v; VMs left in the group's folder: %v", disks, r.names(web))
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		between  time.Duration // two hook calls
+		between  time.Duration // the time between two hook calls
 		deleted  bool
 		restart  bool
 		replicas int
@@ -66,7 +66,7 @@ func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(
 					r.must(err)
 				}
 				took := time.Since(shown)
-				if shown.IsZero() || took < 3*time.Second || took > 4*time.Second+lifetimes.Reconfigure+2*c.between { // the stamp first says that the guest is asked
+				if shown.IsZero() || took < 3*time.Second || took > 4*time.Second+lifetimes.Reconfigure+2*c.between { // before the shutdown, the server records in the stamp that it asks the guest
 					t.Errorf("taken down %s after its endpoint was published as terminating", took)
 				}
 				if writes := drainRecords(g); writes > 1 && !c.deleted {
@@ -85,7 +85,7 @@ func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(
 	}
 }
 
-// drainRecords counts the slices that record since when endpoints have been terminating.
+// drainRecords counts the EndpointSlices that record when the drain of an endpoint began.
 func drainRecords(g *metacontroller.Group) (n int) {
 	for _, slice := range g.Children["EndpointSlice.discovery.k8s.io/v1"] {
 		if strings.Contains(string(slice), v1alpha1.AnnotationTerminatingSince) {

@@ -25,7 +25,7 @@ func isEncrypted(d vcsim.Details) bool {
 	return all
 }
 
-// poweredOnInTheClear returns a list that grows by each power-on of a VM that is not encrypted.
+// poweredOnInTheClear returns a list to which each power-on of an unencrypted VM is added.
 func (r *rig) poweredOnInTheClear() *[]string {
 	found := new([]string)
 	r.Rewrite(func(call any) {
@@ -64,7 +64,7 @@ func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 		if n := tally(r.members(), isOn); n > 0 {
 			t.Errorf("%d members run", n)
 		}
-		first.stop() // the next replica knows of the encryption from the stamps alone
+		first.stop() // the next replica knows only from the stamps that the members must be encrypted
 		r.AddKeyProvider()
 		second := r.serve()
 		upAt(t, g, second.url)
@@ -84,7 +84,7 @@ func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 			t.Errorf("powered on in the clear: %v", *inTheClear)
 		}
 		r.Heal()
-		r.Rewrite(nil) // the last edit wants no encryption
+		r.Rewrite(nil) // the last edit removes the encrypting policy
 		up(t, g)
 		remove(t, g)
 	})
@@ -100,7 +100,7 @@ func TestAnEditThatEncryptsReplacesMembersAndNewDisksOfTheseAreEncrypted(t *test
 		inTheClear := r.poweredOnInTheClear()
 		g.Edit(encrypts)
 		r.updated(g, 1)
-		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1}} }) // the first disk replaces the members
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1}} }) // adding the first disk replaces the members
 		r.updated(g, 1)
 		now := refs(r.members())
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = append(s.Disks, v1alpha1.Disk{Name: "more", SizeGiB: 1}) })
@@ -116,7 +116,7 @@ func TestAnEditThatEncryptsReplacesMembersAndNewDisksOfTheseAreEncrypted(t *test
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked })
 		if text := blocked(t, g, "SnapshotNotFound"); text == "" {
-			t.Error("no message")
+			t.Error("the status has no message about the missing snapshot")
 		}
 		_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
 		r.must(err)

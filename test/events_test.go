@@ -97,7 +97,7 @@ func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
 				}
 				a := up(t, g)
 				was, disks := refs(r.members()), a.Status.Disks
-				for a.Finalized = false; !a.Finalized; time.Sleep(time.Minute) { // so that all is done between two calls
+				for a.Finalized = false; !a.Finalized; time.Sleep(time.Minute) { // long enough that the server removes all VMs between two calls
 					var err error
 					a, err = g.Finalize(within(t))
 					r.must(err)
@@ -121,11 +121,11 @@ func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
 	}
 }
 
-// A server ends while it removes members, and all of them are gone when the next one starts: only vCenter's events tell who did it, and they
-// name the server's account.
+// A server stops while it removes members, and all of them are gone when the next server starts. Only vCenter's events tell who removed them, and
+// these events name the server's account.
 func TestWhatAServerRemovedBeforeItEndedIsNoUsersDoing(t *testing.T) {
 	t.Parallel()
-	others := &defect{state: func(s plan.VCenterState) plan.VCenterState { // a server that does not know its own account (S5)
+	others := &defect{state: func(s plan.VCenterState) plan.VCenterState { // a server that doesn't know its own account, and so takes its removals for another account's (S5)
 		for i := range s.Gone {
 			s.Gone[i].By = plan.Actor{User: "another account"}
 		}
@@ -162,7 +162,7 @@ func TestWhatAServerRemovedBeforeItEndedIsNoUsersDoing(t *testing.T) {
 	}
 }
 
-// A process that is killed after it removed a member, before its answer had the Event, leaves that to the next one.
+// If a process is killed after it removed a member and before it answered with the Event, the next process reports the removal.
 func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {
@@ -207,7 +207,8 @@ func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-// An entry that was carried out names no VM any more. No Event reports that, neither at once nor after another edit or a restart.
+// Once the server has replaced the VM that an entry of spec.replace names, the entry names no VM. No Event complains about such an entry,
+// neither immediately nor after another edit or a restart.
 func TestANewEntryOfReplaceThatNamesNoVMIsTold(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()
@@ -241,8 +242,8 @@ func tallyReason(s v1alpha1.VmGroupStatus, reason string) (n int) {
 	return n
 }
 
-// An abandoned group's status is deleted with the group, so only Events say what it leaves behind: also while vCenter can't be reached, and
-// by a server that was started during that time.
+// An abandoned group's status is deleted with the group, so only Events say which VMs and disks the group leaves behind. The server sends them even
+// while vCenter is unreachable, and even if the server was started during the outage.
 func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []string{"no", "yes", "yes, and a restart"} {

@@ -25,7 +25,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 				r.must(r.CloneVM("/DC0/vm/vm-operator-template", web, "web-1"))
 				g.Scale(2)
 				says(t, g, v1alpha1.PhaseError, "web-1: the name is taken by "+web+"/web-1")
-				for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(15 * time.Second) { // the back-off is at its longest
+				for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(15 * time.Second) { // until the back-off has reached its maximum
 					_, err := g.Sync(within(t))
 					r.must(err)
 				}
@@ -36,7 +36,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 					t.Errorf("it was reported for another %s", took)
 				}
 				if got := condition(a, v1alpha1.ConditionNameConflict).Status; got == "True" {
-					t.Errorf("NameConflict is %q", got)
+					t.Errorf("NameConflict is still %q", got)
 				}
 				up(t, g)
 			})

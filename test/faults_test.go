@@ -58,7 +58,7 @@ func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 				for range 20 {
 					a, err := g.Sync(within(t))
 					if err != nil {
-						t.Fatal("a hook failed because vCenter did:", err)
+						t.Fatal("a hook call failed because vCenter failed:", err)
 					}
 					if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || len(a.Status.Members) != 3 || string(g.Children["ConfigMap.v1"]["web-members"]) != children {
 						t.Fatalf("%+v", a.Status)
@@ -86,7 +86,7 @@ func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 	}
 }
 
-// An outage that lasts for more than five minutes is in lastingoutage_test.go.
+// lastingoutage_test.go has the tests of outages that last for more than five minutes.
 func TestAGroupIsReadySoonAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAGroupIsReadySoonAfterAnOutage(t *testing.T) {
 			r.Up()
 			back := time.Now()
 			up(t, g)
-			if took := time.Since(back); took > 12*time.Second { // a login within 6 s, and a hook call within 5
+			if took := time.Since(back); took > 12*time.Second { // the server logs in within 6 s, and the next hook call follows within 5 s
 				t.Errorf("ready %s after vCenter is back", took)
 			}
 		}
@@ -126,7 +126,7 @@ func TestNothingChangesInAVCenterThatIsNotTheGroups(t *testing.T) {
 				t.Fatalf("finalized in another vCenter: %v", err)
 			}
 		}
-		if n := second.Calls()["CloneVM_Task"] + second.Calls()["CreateFolder"]; n > 1 { // the root folder
+		if n := second.Calls()["CloneVM_Task"] + second.Calls()["CreateFolder"]; n > 1 { // the one call may be the CreateFolder of the root folder of all groups
 			t.Errorf("%d calls that change something", n)
 		}
 		equal(t, first.names(web), running(2))
@@ -140,7 +140,7 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 		up(t, g)
 		hidden := r.vm(web + "/web-1").Reference()
 		r.Hide(hidden)
-		r.DropSessions() // the stream does not report lost privileges: a new one first reads everything
+		r.DropSessions() // the update stream does not report lost privileges; after a new login, the server reads the full inventory
 		// Both the server that knew the member and a server that knows it only from the status must report it.
 		for range 2 {
 			until(t, g, "web-1 is unreachable", func(a metacontroller.Answer) bool {
@@ -218,7 +218,7 @@ func TestHooksAnswerAtOnceWhileVCenterHangs(t *testing.T) {
 		g := r.serve().group("web", 2)
 		up(t, g)
 		r.Stall()
-		g.Scale(3) // something to do, and no answer
+		g.Scale(3) // so that the server has calls to make, which vCenter doesn't answer
 		for range 50 {
 			began := time.Now()
 			if _, err := g.Sync(within(t)); err != nil {

@@ -16,21 +16,21 @@ import (
 
 // Groups that are deleted at the same time share the reads that each needs: the running clones, the folders, and the full inventory before a group
 // ends.
-// Of a member's calls, two and a half are its tasks and its share of its group's (power-off, destroy, folder).
+// Of the calls for each member, 2.5 are steps: its power-off, its destroy, and half of the removal of its group's folder.
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
 	if raced {
 		t.Skip("it counts calls, and its groups hold no race that fewer don't")
 	}
 	const less, more = 40, 120
-	few, many := (callsToDelete(t, less)+callsToDelete(t, less))/2, callsToDelete(t, more) // fewer groups vary more
+	few, many := (callsToDelete(t, less)+callsToDelete(t, less))/2, callsToDelete(t, more) // the mean of two runs, because the number varies more with fewer groups
 	t.Logf("%.1f calls a member for %d groups, %.1f for %d", few, less, many, more)
 	if many > 5.5 || many > 1.1*few || few > 1.25*many {
 		t.Errorf("%.1f calls a member for %d groups of two, and %.1f for %d", few, less, many, more)
 	}
 }
 
-// callsToDelete returns the calls a member that it takes to delete groups of two, all at once.
+// callsToDelete returns how many calls the server makes for each member to delete groups of two members, all at the same time.
 func callsToDelete(t *testing.T, groups int) (perMember float64) {
 	_, calls, _ := deletion(t, groups, 2, 50*time.Millisecond)
 	return float64(calls) / float64(2*groups)
@@ -57,14 +57,14 @@ func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 				t.Errorf("%s, want at most %.2f times %s", took, fleet.most, alone)
 			}
 			slices.Sort(gone)
-			if quarter := gone[len(gone)/4]; fleet.Groups > 50 && quarter > took*8/10 { // 0.46 to 0.63 were seen, and 0.99 with turns
+			if quarter := gone[len(gone)/4]; fleet.Groups > 50 && quarter > took*8/10 { // measured: 0.46 to 0.63 of the time, and 0.99 if the server takes a member of each group in turns
 				t.Errorf("a quarter of the groups are gone after %s, and all after %s", quarter, took)
 			}
 		})
 	}
 }
 
-// bareDeletion returns how long a bare loop takes for that.
+// bareDeletion returns how long a bare loop takes to delete the same VMs.
 func bareDeletion(t *testing.T, fleet bare.Fleet, off time.Duration) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 200 * time.Millisecond, Power: off}})
@@ -76,8 +76,8 @@ func bareDeletion(t *testing.T, fleet bare.Fleet, off time.Duration) (took time.
 	return took
 }
 
-// deletion returns how long it takes to delete groups, all at once, where a VM is powered off in that time, how many calls that
-// makes, and after which time each group is gone. Each group is called when its last answer says so.
+// deletion deletes groups, all at the same time, in a vCenter that needs the given time for a power-off. It returns how long the deletion of all takes,
+// how many calls the server makes, and how long it takes until each group is gone. The hook call for a group is made when its last answer asks for it.
 func deletion(t *testing.T, groups, members int, off time.Duration) (took time.Duration, calls int, gone []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 200 * time.Millisecond, Power: off}})

@@ -28,7 +28,7 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 		_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
 		r.must(err)
 		if took := time.Since(began); took > 2*time.Minute {
-			t.Errorf("it took %s", took)
+			t.Errorf("the deletion took another %s", took)
 		}
 		if n := len(r.members()); n > 0 {
 			t.Errorf("%d members are left", n)
@@ -43,8 +43,8 @@ func TestAGroupsFolderThatAnOperatorRenamedIsKept(t *testing.T) {
 		ref, err := r.Find(web)
 		r.must(err)
 		r.task(object.NewFolder(r.admin.Client, ref).Rename(context.Background(), "web-old"))
-		time.Sleep(5 * time.Second) // until the server has seen it
-		g.Scale(3)                  // the next member has the group's folder again
+		time.Sleep(5 * time.Second) // until the server has seen the new name
+		g.Scale(3)                  // the server creates the group's folder again for the next member
 		up(t, g)
 		equal(t, r.names(web), []string{"web-2+"})
 		remove(t, g)
@@ -55,7 +55,7 @@ func TestAGroupsFolderThatAnOperatorRenamedIsKept(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := r.Find(web); err == nil {
-			t.Error("the group's folder stays")
+			t.Error("the group's folder is left behind")
 		}
 	})
 }

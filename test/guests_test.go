@@ -27,7 +27,7 @@ func (r *rig) stopTools() {
 	}
 }
 
-// addresses are those of the members in a status, by member.
+// addresses returns the addresses of the members in a status, by the member's name.
 func addresses(a metacontroller.Answer) string {
 	var all []string
 	for _, m := range a.Status.Members {
@@ -36,7 +36,7 @@ func addresses(a metacontroller.Answer) string {
 	return strings.Join(all, " ")
 }
 
-// targets are those of GET /sd.
+// targets returns the targets in the answer to GET /sd.
 func (r *rig) targets(t *testing.T, g *metacontroller.Group) (all []string) {
 	t.Helper()
 	answer, err := (&http.Client{Transport: r.transport}).Get(g.URL + "/sd")
@@ -51,8 +51,8 @@ func (r *rig) targets(t *testing.T, g *metacontroller.Group) (all []string) {
 	return all
 }
 
-// While VMware Tools are silent, as during their upgrade, members keep their addresses, endpoints and targets, and the server heals none:
-// not by a replica of the server that has just started either, which knows the addresses from the status alone.
+// While VMware Tools are silent, as during their upgrade, members keep their addresses, endpoints and targets, and the server heals no member.
+// The same holds for a replica that has just started, and knows the addresses only from the status.
 func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]v1alpha1.Readiness{
@@ -100,7 +100,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				// The server drops an address only on evidence: the VM is off, or its guest has reported no address yet since its next boot.
 				r.must(r.PowerOff(webFolder + "web-1"))
 				until(t, g, "web-1 has none", func(a metacontroller.Answer) bool { return len(a.Status.Members[1].IPs) == 0 })
-				if readiness.Check != "" { // by default it is ready without
+				if readiness.Check != "" { // by default, a member is ready without an address
 					up(t, g)
 				}
 			})
@@ -115,7 +115,7 @@ func mustSync(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
 	return a
 }
 
-// While Tools are silent, a probe decides: it asks the address that was reported last.
+// While Tools are silent, the probe decides whether a member is ready. The probe uses the address that Tools reported last.
 func TestWhileToolsAreSilentTheProbeStillFindsAServiceThatIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
 	}
 }
 
-// A virtual IP that two members report, docker0, and an address that is not used yet: none of them is an endpoint.
+// A virtual IP that two members report, docker0's address, and an address that can't be used yet don't become endpoints.
 func TestTheEndpointOfAMemberIsItsOwnAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestTheEndpointOfAMemberIsItsOwnAddress(t *testing.T) {
 	})
 }
 
-// A node of a Kubernetes in IPVS mode reports an address for each Service, and any guest can report what it likes.
+// A guest can report any number of addresses: a Kubernetes node in IPVS mode, for example, reports an address for each Service.
 func TestAMembersAddressesAreBoundedInTheGuestsOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestAMembersAddressesAreBoundedInTheGuestsOrder(t *testing.T) {
 		for _, child := range a.Children {
 			all += "\n" + string(child)
 		}
-		for text, times := range map[string]int{"10.1.0.8": 2, "fd00::7": 4, "10.1.0.9": 0} { // ConfigMap, slice, /sd twice
+		for text, times := range map[string]int{"10.1.0.8": 2, "fd00::7": 4, "10.1.0.9": 0} { // once each in the ConfigMap and in the EndpointSlice, and fd00::7 also twice in /sd
 			if n := strings.Count(all, text); n != times {
 				t.Errorf("the children and /sd have %s %d times, in %d bytes", text, n, len(all))
 			}

@@ -68,7 +68,7 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 			t.Errorf("without --pci-devices, the status is: %s", text)
 		}
 		g.URL = r.serve(func(c *vsphere.Config, _ *loop.Config) { c.PCIDevices = vsphere.PCIDevices{"10de:1eb8", "grid_t4-*"} }).url
-		g.Edit(func(s *v1alpha1.VmGroupSpec) { // else the former trouble is as last known until the new server has read vCenter
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { // without an edit, the new server would report the former error until it has read vCenter
 			s.Hardware.PCIDevices, s.Hardware.Version = []string{"grid_t4-4c"}, 0
 		})
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "spec.hardware.version") || r.Calls()["CloneVM_Task"] > 0 {
@@ -118,11 +118,11 @@ func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
 				t.Errorf("the plan is %s", answer)
 			}
 			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware = x.hardware })
-			r.updated(g, len(before)) // none is off in between
+			r.updated(g, len(before)) // no member is powered off during the update
 			if now := refs(r.members()); !maps.Equal(now, before) {
 				t.Errorf("members were %v, and are %v", before, now)
 			}
-			g.Scale(3 + int32(n)) // the new clone has the same
+			g.Scale(3 + int32(n)) // checks that a new clone gets the same allocation
 			r.updated(g, len(before))
 			before = refs(r.members())
 			for name := range before {
@@ -155,7 +155,7 @@ func TestAMemberThatCannotHaveItsReservationRunsOn(t *testing.T) {
 	})
 }
 
-// allocationOf describes reservations, limits and shares.
+// allocationOf describes a VM's reservations, limits and shares of CPU and memory.
 func allocationOf(c types.VirtualMachineConfigInfo) string {
 	text := func(a *types.ResourceAllocationInfo) string {
 		x := types.ResourceAllocationInfo{Reservation: types.NewInt64(0), Limit: types.NewInt64(-1), Shares: &types.SharesInfo{Level: types.SharesLevelNormal}}
@@ -201,7 +201,7 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 			t.Errorf("status: %s", text)
 		}
 		if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
-			t.Errorf("%d clones that no host can upgrade", n)
+			t.Errorf("%d clones of a hardware version that no host supports", n)
 		}
 		r.FailTask(vcsim.Upgrade, nil, new(types.NotSupported), 0)
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 18 })
@@ -291,7 +291,7 @@ func (r *rig) tpmOf(ref types.ManagedObjectReference) string {
 	return ""
 }
 
-// pciDevices are the devices of hosts that a VM has, as the spec names them.
+// pciDevices returns the host devices of a VM, by the names that the spec uses.
 func pciDevices(config *types.VirtualMachineConfigInfo) (all []string) {
 	for _, d := range config.Hardware.Device {
 		switch b := d.GetVirtualDevice().Backing.(type) {

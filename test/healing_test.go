@@ -20,12 +20,12 @@ func ailing(t *testing.T) (*rig, *metacontroller.Group) {
 	return r, g
 }
 
-// hangsAtBoot is a guest that does not come up after a power-on, which is evidence that it is unhealthy. (That Tools fall silent later is none.)
+// hangsAtBoot makes a guest hang while it boots, which is evidence that the member is unhealthy. (Tools that fall silent later are no evidence.)
 func (r *rig) hangsAtBoot(where string, health vcsim.Health) error {
 	if err := r.PowerOff(where); err != nil {
 		return err
 	}
-	_ = r.PowerOn(where) // the server may do it already
+	_ = r.PowerOn(where) // fails if the server has already powered the VM on
 	for began := time.Now(); ; time.Sleep(time.Second) {
 		if err := r.SetHealth(where, health); err == nil || time.Since(began) > time.Minute {
 			return err

@@ -10,12 +10,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// holds puts an annotation on a group that holds a member's VM.
+// holds gives the group an annotation that holds a member's VM.
 func holds(g *metacontroller.Group, member, moRef string) {
 	g.Annotations = map[string]string{v1alpha1.AnnotationHold + "test": member + "/" + moRef}
 }
 
-// heldUntil is until when an answer says that a VM is held.
+// heldUntil returns the time until which, according to an answer, a VM is held.
 func heldUntil(a metacontroller.Answer, moRef string) time.Time {
 	for _, m := range a.Status.Members {
 		if m.MoRef == moRef {
@@ -59,7 +59,7 @@ func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
 					}
 				}
 				stay := 2
-				if deleted { // all others are removed
+				if deleted { // only the held member is left
 					stay = 1
 				}
 				if left := r.members(); len(left) != stay || tally(left, func(vm vcsim.VM) bool { return vm.Ref.Value == ref && isOn(vm) }) != 1 || until.IsZero() {
@@ -71,14 +71,14 @@ func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
 					up(t, g)
 				}
 				if time.Now().After(until) {
-					t.Error("it went only when its time was over")
+					t.Error("after the annotation was removed, the VM was held until the hold timed out")
 				}
 			})
 		})
 	}
 }
 
-// A bubble begins at midnight, UTC.
+// The clock of a synctest bubble begins at midnight UTC on 2000-01-01.
 func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
@@ -93,9 +93,9 @@ func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
 		opens := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
 		r.steady(g, time.Until(opens)-time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
 		r.sameVMs(was)
-		time.Sleep(time.Until(opens) + time.Minute) // the server wakes by itself, as long as its lease lasts
+		time.Sleep(time.Until(opens) + time.Minute) // no hook calls: while the server has a lease, it wakes at that time without a call
 		if r.Calls()["CloneVM_Task"] <= 2 && r.Calls()["ShutdownGuest"] == 0 {
-			t.Error("nothing is begun a minute after the window opens")
+			t.Error("the update has not begun a minute after the window opened")
 		}
 		up(t, g)
 		r.allNew(was, 2)
