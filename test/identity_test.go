@@ -182,7 +182,7 @@ func TestUserDataThatNoGuestReadsIsAWarning(t *testing.T) {
 func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}}) // a guest that takes its addresses reports them
+		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}}) // a guest that configures the addresses that it gets reports them
 		g := r.serve().group("web", 2)
 		g.Spec.Networks = []v1alpha1.Network{
 			{Network: "DC0_DVPG0", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24, Gateway: "10.0.0.1"}, Nameservers: []string{"10.0.0.2"}},

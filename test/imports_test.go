@@ -1,5 +1,5 @@
-// Package test has the tests of the whole: which package can import which, and whole lives of groups, through real hooks and the
-// embedded vCenter.
+// Package test has the tests of the product as a whole: which package can import which, and groups from creation to deletion, through real hook calls
+// and the embedded vCenter.
 package test
 
 import (
@@ -22,7 +22,7 @@ const module = "codeconnect.vmworld.com/vmgroup"
 // one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, which has the types of the spec.
 var allowed = map[string]struct {
 	ours   []string
-	theirs []string // names of the guarded modules below
+	theirs []string // names of third-party modules, as guarded lists them
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
@@ -70,7 +70,8 @@ var guarded = map[string]string{
 	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",
 }
 
-// pure are the standard packages that the planner, its language and the limiter can use: no context, clock, logger, I/O or goroutine.
+// pure are the standard packages that the planner, sync/plan and the limiter can import. These packages depend only on their arguments, so they use
+// no context, clock, logger, I/O or goroutine.
 var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "math",
 	"net/netip", "net/url", "regexp", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 

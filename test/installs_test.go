@@ -23,13 +23,13 @@ func (s *serverReplica) targets() string {
 	client := &http.Client{Transport: &s.rig.hooks}
 	res, err := client.Get(s.url + "/sd?port=9100")
 	s.rig.must(err)
-	defer res.Body.Close() //nolint:errcheck // it was only read
+	defer res.Body.Close() //nolint:errcheck // closing a body that was read can't lose data
 	text, err := io.ReadAll(res.Body)
 	s.rig.must(err)
 	return string(text)
 }
 
-// As docs/vcenters.md says: each install has a folder and a --cluster-id of its own.
+// docs/vcenters.md says that each install needs a folder and a --cluster-id of its own.
 func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		ours, east := r.install("vm-operator", "prod"), r.install("vm-operator-east", "prod-east")
@@ -60,7 +60,7 @@ func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 	})
 }
 
-// Both installs use one vCenter, so an install can't know that a group was another install's: the policies keep them apart.
+// Both installs use one vCenter, so an install can't find out that a group belonged to the other install. Only admission policies prevent the move.
 func TestAnInstallForTheSameVCenterTakesAGroupOverAsItIs(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		ours, east := r.install("vm-operator", "prod"), r.install("vm-operator-east", "prod-east")

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// neverFinished are edits whose members can be cloned, and never serve, because of what stays wrong in vCenter or in their guests.
+// neverFinished are edits after which members can be cloned but never serve, because of a persistent problem in vCenter or in their guests.
 var neverFinished = map[string]struct {
 	edit  func(*spec)
 	wrong func(*rig)
@@ -48,19 +48,20 @@ func tasksFail(kind vcsim.Kind, f types.BaseMethodFault) func(*rig) {
 	}
 }
 
-// newGuestsHang hangs the guests of all VMs that are off.
+// newGuestsHang makes the guest of each VM that is powered off hang after its next power-on.
 func newGuestsHang(r *rig) {
 	hung := map[string]bool{}
 	r.t.Cleanup(r.onChange(func() {
 		for _, vm := range r.VMs() {
 			if ref := vm.Ref.Value; !vm.Template && !isOn(vm) && !hung[ref] {
-				hung[ref] = r.SetHealth(vm.Path, vcsim.Hung) == nil // it may be gone
+				hung[ref] = r.SetHealth(vm.Path, vcsim.Hung) == nil // fails if the VM was removed after the listing
 			}
 		}
 	}))
 }
 
-// Found with kubectl: 4 of 8 healthy members went after the preparation of the first new one had failed, and one whose place had no address.
+// Found with kubectl: the server removed 4 of 8 healthy members although the preparation of the first new member had failed, and it removed a member
+// whose successor had no address.
 func TestMembersThatAreNeverFinishedCostOneThatServesAtMost(t *testing.T) {
 	t.Parallel()
 	n := -1
@@ -109,14 +110,14 @@ func TestMembersThatAreNeverFinishedCostOneThatServesAtMost(t *testing.T) {
 					if surge > 0 && what.edit != nil && g.Spec.CPU == 2 {
 						costs = 0
 					}
-					if name == "too few addresses" { // three places can be filled, by the members that have them
+					if name == "too few addresses" { // the addresses suffice for three new members, so up to three members can be replaced
 						costs = 3
 					}
 					if len(gone) > costs || a.Status.CurrentReplicas < 8-int32(min(costs, 1)) {
 						t.Errorf("%d of 8 members went, %v; %d are allowed: %s", len(gone), slices.Sorted(maps.Keys(gone)), costs, a.Status.LastMessage)
 					}
 					if a.Status.Phase == v1alpha1.PhaseRunning {
-						t.Errorf("it is RUNNING: %s", a.Status.LastMessage)
+						t.Errorf("the group is RUNNING although the update never finishes: %s", a.Status.LastMessage)
 					}
 					t.Log(a.Status.LastMessage)
 				})
@@ -125,8 +126,8 @@ func TestMembersThatAreNeverFinishedCostOneThatServesAtMost(t *testing.T) {
 	}
 }
 
-// Found with kubectl: the VM of a group whose guest can't be ready was destroyed and cloned again forever. It may be a bridge, so the group isn't
-// refused.
+// Found with kubectl: if a group's guest could never be ready, the server destroyed and cloned the VM again and again. Such a spec is valid, because the
+// guest may be a bridge.
 func TestASpecThatWasNeverReadyIsNotClonedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	for _, action := range []v1alpha1.HealingAction{v1alpha1.HealRestartThenReplace, v1alpha1.HealReplace} {
@@ -166,7 +167,7 @@ func TestASpecThatWasNeverReadyIsNotClonedAgainAndAgain(t *testing.T) {
 				g.Edit(func(s *spec) { s.Networks = nil })
 				up(t, g)
 				if live(time.Second); condition(a, v1alpha1.ConditionHealingSuspended).Status == "True" {
-					t.Errorf("it is ready, and healing is suspended: %s", a.Status.LastMessage)
+					t.Errorf("the member is ready, but healing is still suspended: %s", a.Status.LastMessage)
 				}
 			})
 		})

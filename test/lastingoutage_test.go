@@ -17,26 +17,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// outage is a trouble with vCenter or Metacontroller itself.
+// outage is a failure of vCenter or of Metacontroller as a whole, not of single calls.
 type outage struct {
 	begins, ends func(x *lasting)
 	refuses      string // the calls that vCenter refuses during the outage
 	silent       bool   // Metacontroller calls no hook
 	reason, says string // of the condition VCenterReachable
-	// logins and calls are the most that the server makes in an hour; logins are connections.
+	// logins is the maximum number of connections to vCenter that the server opens in an hour, and calls the maximum number of its calls.
 	logins, calls int
-	// within is how soon after its end the server notices it at the latest.
+	// within is the maximum time from the end of the outage until the server notices the end.
 	within time.Duration
 }
 
 const outageTime = time.Hour
 
 var outages = map[string]outage{
-	"vCenter is away": { // and all sessions are gone when it is back
+	"vCenter is away": { // a restart of vCenter, which ends all sessions
 		begins: func(x *lasting) { x.Down() },
 		ends:   func(x *lasting) { x.Restart() },
 		reason: "VCenterUnreachable", says: "vCenter",
-		calls: 60, within: 2 * time.Minute, // each call is a try to connect
+		calls: 60, within: 2 * time.Minute, // each call is an attempt to connect
 	},
 	"vCenter answers nothing": {
 		begins: func(x *lasting) { x.Stall() },
@@ -56,7 +56,7 @@ var outages = map[string]outage{
 		refuses: "RetrievePropertiesEx", reason: "Internal", says: "SystemError",
 		calls: 10 * 60, within: 2 * time.Minute,
 	},
-	"vCenter refuses the login": { // tries would lock the account (vsphere/session/login.go)
+	"vCenter refuses the login": { // the server rarely retries, because failed logins would lock the account (vsphere/session/login.go)
 		begins:  func(x *lasting) { x.becomes(&types.InvalidLogin{}); x.DropSessions() },
 		ends:    func(x *lasting) { x.becomes(nil) },
 		refuses: "Login", reason: "InvalidLogin", says: "correct VC_USER and VC_PASS",
@@ -82,7 +82,7 @@ func TestAnOutageOfAnHourIsSaidOnceAndSparesVCenter(t *testing.T) {
 	}
 }
 
-// judgeOutage lets so many groups live through an outage, at whose beginning each is scaled out.
+// judgeOutage scales n groups out when an outage begins, and checks what the server does and reports during and after the outage.
 func judgeOutage(t *testing.T, o outage, n int) {
 	x := newLasting(t, vcsim.Config{}, o.refuses)
 	groups := x.groupsOf(n)
@@ -99,7 +99,7 @@ func judgeOutage(t *testing.T, o outage, n int) {
 			called(t, during, groups...)
 		}
 	}
-	live(3 * time.Minute) // a clone that vCenter doesn't answer is given up after 90 s
+	live(3 * time.Minute) // the server gives up a clone call without an answer after 90 s
 	first, texts := x.log.count(), statusesOf(groups)
 	live(3 * time.Minute)
 	before := x.spent()
@@ -141,7 +141,7 @@ func judgeOutage(t *testing.T, o outage, n int) {
 	}
 }
 
-// spending is what a server cost vCenter so far.
+// spending returns how many connections and calls the server has made to vCenter so far.
 type spending struct{ logins, calls int }
 
 func (x *lasting) spent() (s spending) {
@@ -156,7 +156,7 @@ func (x *lasting) spent() (s spending) {
 	return s
 }
 
-// statusesOf returns the groups' statuses, as they are stored.
+// statusesOf returns the stored statuses of the groups.
 func statusesOf(groups []*metacontroller.Group) (all []string) {
 	for _, g := range groups {
 		all = append(all, string(value(json.Marshal(g.Status))))
@@ -164,7 +164,7 @@ func statusesOf(groups []*metacontroller.Group) (all []string) {
 	return all
 }
 
-// saidTwice lists what a group's Events say more than once.
+// saidTwice lists the messages that more than one Event of a group has.
 func saidTwice(t *testing.T, g *metacontroller.Group) (twice []string) {
 	t.Helper()
 	said := map[string]int{}

@@ -17,14 +17,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// undoing is a change that vCenter accepts and doesn't keep, or that a tool takes back each second.
+// undoing is a change that vCenter accepts but drops, or that another tool reverts each second.
 type undoing struct {
 	asks  func(x *lasting, s *spec)
-	drops func(call any)   // vCenter: what it drops of a call
-	undo  func(x *lasting) // the tool
-	as    string           // the tool's account; empty: the server's
-	says  string           // empty: the server doesn't watch it, and reports nothing
-	calls []string         // by which the change is made
+	drops func(call any)   // removes from a call the part that vCenter drops
+	undo  func(x *lasting) // what the tool does each second; nil: there is no tool
+	as    string           // the account that the tool uses; empty: the server's account
+	says  string           // what the status says; empty: the server doesn't check the change, and reports nothing
+	calls []string         // the methods by which the server makes the change
 }
 
 var undoings = map[string]undoing{
@@ -92,7 +92,7 @@ func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
 	}
 }
 
-// judgeUndoing runs two groups whose change is undone for 26 minutes.
+// judgeUndoing runs two groups for 26 minutes while their change is undone, and checks what the server does and reports.
 func judgeUndoing(t *testing.T, u undoing) {
 	x := newLasting(t, vcsim.Config{}, "")
 	if u.as != "" {
@@ -147,7 +147,7 @@ func judgeUndoing(t *testing.T, u undoing) {
 		}
 	}
 	x.Rewrite(nil)
-	if took := allUp(t, groups...); took > 3*time.Minute { // two, and a minute until the clusters are read
+	if took := allUp(t, groups...); took > 3*time.Minute { // two minutes for the change, and one until the server reads the clusters again
 		t.Errorf("as the specs say %s after the end", took)
 	}
 }

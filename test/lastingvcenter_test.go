@@ -26,14 +26,14 @@ var (
 	lastingMinutes  = flag.Int("lasting.minutes", 10, "how long groups live there")
 )
 
-// It counts the clones each minute, in real time; the figures are in docs/figures.md.
+// The test counts the clones of each minute, in real time. docs/figures.md has the figures.
 func TestGroupsOfARecordedVCenterThatRefusesEachClone(t *testing.T) {
 	if *lastingRecorded == "" {
 		t.Skip("give -lasting.recorded")
 	}
 	model := &simulator.Model{}
 	must.Succeed(t, model.Load(*lastingRecorded))
-	const template = "test-snap" // a VM that is off
+	const template = "test-snap" // a VM that is powered off, and has a snapshot
 	for _, object := range model.Map().All("VirtualMachine") {
 		if vm := object.(*simulator.VirtualMachine); vm.Name == template {
 			vm.Config.Template, vm.Summary.Config.Template = true, true

@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// golden is an item of a content library.
+// golden names an item of a content library, as spec.template does.
 const golden = "golden/ubuntu"
 
 // newLibraryRig is newChangeRig with a library that has golden and an ISO.
@@ -27,7 +27,7 @@ func newLibraryRig(t *testing.T) *rig {
 	return r
 }
 
-// addGolden makes golden, and the VM templates of two versions of it, of which the first is the present one.
+// addGolden creates the item golden, and the VM templates of two versions of it. The first version is the current one.
 func (r *rig) addGolden() (versions [2]types.ManagedObjectReference) {
 	r.t.Helper()
 	r.must(r.AddLibrary("golden"))
@@ -36,7 +36,7 @@ func (r *rig) addGolden() (versions [2]types.ManagedObjectReference) {
 	return versions
 }
 
-// libraryTemplate makes the VM template of an item's version.
+// libraryTemplate creates the VM template of one version of an item.
 func (r *rig) libraryTemplate(name string) types.ManagedObjectReference {
 	r.t.Helper()
 	_, err := r.MakeFolder("/DC0/vm/library")
@@ -47,7 +47,7 @@ func (r *rig) libraryTemplate(name string) types.ManagedObjectReference {
 	return ref
 }
 
-// fingerprints returns those of the templates that the members were cloned from.
+// fingerprints returns the fingerprints of the templates from which the members were cloned.
 func (r *rig) fingerprints() []string {
 	r.t.Helper()
 	all := map[string]bool{}
@@ -80,7 +80,7 @@ func TestMembersAreClonedFromALibraryItemAndRolledWhenANewerVersionIsCheckedIn(t
 		})
 		for name, ref := range refs(r.members()) {
 			if was[name] == ref {
-				t.Errorf("%s stayed", name)
+				t.Errorf("%s was not replaced", name)
 			}
 		}
 		remove(t, g)
@@ -95,7 +95,7 @@ func TestAGroupOfALibraryItemStaysWhenTheItemGoesAndSaysSoWhenItGrows(t *testing
 		g.Spec.Template = golden
 		up(t, g)
 		time.Sleep(time.Minute)
-		up(t, g) // now with all addresses
+		up(t, g) // by now, all guests have reported their addresses, so the status doesn't change any more
 		was, writes := refs(r.members()), g.Writes
 		r.must(r.RemoveLibraryItem("ubuntu"))
 		for range 20 {

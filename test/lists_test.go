@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// boundedLists are the functions that join a list by themselves, and why the list is short. All others use plan.AtMost, or what is made
-// of it: people, guests and vCenter say how many names there are.
+// boundedLists are the functions that may join a list without plan.AtMost, and why each list is short. All other functions must use plan.AtMost or a
+// function that calls it, because users, guests and vCenter decide how many names their lists have.
 var boundedLists = map[string]string{
 	"api/v1alpha1/validate_hardware.go validateExtraConfig": "the reserved keys are constants",
 	"api/v1alpha1/validate_networks.go validateGateways":    "a gateway for each network, which the schema bounds",
@@ -95,7 +95,7 @@ func TestEveryListInATextIsBounded(t *testing.T) {
 	}
 	for name := range boundedLists {
 		if !used[name] {
-			t.Errorf("%s joins no list any more: remove it", name)
+			t.Errorf("%s joins no list any more: remove it from boundedLists", name)
 		}
 	}
 }

@@ -58,14 +58,14 @@ func TestASettledGroupIsSilent(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 10)
 		up(t, g)
-		if _, err := g.Sync(within(t)); err != nil { // answers to the status that was stored last
+		if _, err := g.Sync(within(t)); err != nil { // each call sends the status that the last answer had
 			t.Fatal(err)
 		}
 		calls := func() (n int) {
 			for method, count := range r.Calls() {
 				switch method {
 				case "WaitForUpdatesEx", "CancelWaitForUpdates":
-				case "DestroyPropertyCollector", "DestroyView": // the collector that awaits tasks is released after half a minute without any
+				case "DestroyPropertyCollector", "DestroyView": // the server releases the collector that awaits tasks after half a minute without tasks
 				default:
 					n += count
 				}
@@ -195,15 +195,15 @@ func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 			if _, err := g.Until(within(t), func(metacontroller.Answer) bool { return r.Calls()["CloneVM_Task"] >= before+4 }); err != nil {
 				t.Fatal(err)
 			}
-			if restart { // the server that started the clones is gone, and the next one doesn't know of them
+			if restart { // the server that started the clones has stopped, and the next server doesn't know of the clones
 				s.stop()
 				g.URL = r.serve().url
 			}
 			remove(t, g)
-			if n := r.runningTasks(); n > 0 { // in the simulator they fail, because their folder is gone; in a folder that stays they would succeed
+			if n := r.runningTasks(); n > 0 { // in the simulator such clones fail, because their folder is gone; if the folder were kept, they would create VMs
 				t.Errorf("restart %v: finalized while %d tasks are running", restart, n)
 			}
-			time.Sleep(time.Minute) // longer than a clone: a VM that was left would show
+			time.Sleep(time.Minute) // longer than a clone takes, so that a clone that was left running has created its VM
 			for _, place := range []string{web, "/DC0/vm"} {
 				for _, name := range r.names(place) {
 					if strings.HasPrefix(name, "web-") {

@@ -39,7 +39,7 @@ func TestEveryDurationIsLoggedInSecondsUnderOneKey(t *testing.T) {
 	}
 }
 
-// What varies is in a field, so that you find the source of a line by its message.
+// Messages are constants, and fields have what varies, so that a developer finds the source of a log line by searching for its message.
 func TestEveryMessageOfTheLogIsAConstant(t *testing.T) {
 	found := 0
 	eachCall(t, func(at token.Position, method string, args []ast.Expr) {
@@ -66,7 +66,7 @@ func isLiteral(e ast.Expr) bool {
 	return is && text.Kind == token.STRING
 }
 
-// eachCall visits each call of a method (or of a function of another package) in the sources, without tests.
+// eachCall visits each call of a method (or of a function of another package) in the sources, except for tests.
 func eachCall(t *testing.T, visit func(at token.Position, method string, args []ast.Expr)) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

@@ -4,6 +4,6 @@ package test
 
 const raced = false
 
-// chaosDefault is how many lives a plain `go test` runs; more are a campaign. The first one has operators; the second one has none,
-// and so a promise of availability.
+// chaosDefault is how many lives a plain `go test` runs; a campaign runs more. In the first life, operators intervene. In the second life no operator
+// does, so the test also checks the promise of availability.
 const chaosDefault = 2

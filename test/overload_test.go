@@ -35,7 +35,7 @@ const metacontrollerWaits = 10 * time.Second
 type checker struct {
 	next         *http.Transport
 	ok, refused  atomic.Int64
-	goroutines   atomic.Int64 // the most so far
+	goroutines   atomic.Int64 // the highest number so far
 	mu           sync.Mutex
 	worst        time.Duration
 	wrong        []string
@@ -70,7 +70,7 @@ func (c *checker) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// storm is 200 callers at once, and more groups than slots.
+// storm is a server with more groups than slots, and 200 concurrent callers of its hooks.
 type storm struct {
 	*rig
 	wire    *vcsim.Wire
@@ -88,8 +88,8 @@ func gauge() (goroutines int, bytes uint64) {
 
 const callers = 200
 
-// blow has the callers call for every group several times, all at once. (Metacontroller calls again for a group after a time-out,
-// so several calls at once for one group do occur.)
+// blow has the callers call for every group several times, concurrently. (Metacontroller calls again for a group after a time-out, so a group can
+// have several calls at the same time.)
 func (s *storm) blow(calls int) {
 	requests := make([][]byte, len(s.groups))
 	for i, g := range s.groups {
@@ -105,7 +105,7 @@ func (s *storm) blow(calls int) {
 				i := n % len(s.groups)
 				res, err := s.clients.Post(s.groups[i].URL+"/sync", "application/json", bytes.NewReader(requests[i]))
 				if err != nil {
-					continue // the checker has checked it
+					continue // s.checker has already judged the error
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
@@ -115,7 +115,7 @@ func (s *storm) blow(calls int) {
 	all.Wait()
 }
 
-// bodies posts what a careless or hostile caller might: bodies of the largest size, and small ones that expand.
+// bodies posts bodies that a careless or hostile caller might post: bodies of the maximum size, and small compressed bodies that expand.
 func (s *storm) bodies(n int) {
 	large := []byte(`{"parent":{"metadata":{"annotations":{"x":"` + strings.Repeat("x", 8<<20-100) + `"}}}}`)
 	many := []byte(`{"parent":{"status":{"members":[` + strings.Repeat("{},", 199_000) + `{}]}}}`)
@@ -124,7 +124,7 @@ func (s *storm) bodies(n int) {
 		all.Go(func() {
 			res, err := s.client().Post(s.groups[0].URL+"/sync", "application/json", bytes.NewReader([][]byte{large, many}[i%2]))
 			if err != nil {
-				return // the server hung up, which is an answer, too
+				return // the server closed the connection, which also counts as an answer
 			}
 			_ = res.Body.Close()
 			s.checker.largeBodies.Add(1)
@@ -136,23 +136,23 @@ func (s *storm) bodies(n int) {
 	all.Wait()
 }
 
-// Each call is answered within Metacontroller's time or refused with Retry-After; neither goroutines nor memory grow without bound;
-// afterwards every group comes up by itself, with one VM for each member.
+// The server answers each call within Metacontroller's time, or refuses it with Retry-After. Neither goroutines nor memory grow without bound. After
+// the storm, every group comes up without help, with one VM for each member.
 //
-// Goroutines are bounded to one for each open connection, one for each slot, and a handful; memory to what a group of this size
-// takes (16 KB), and the budgets of bodies.
+// The bound of goroutines is one for each open connection, one for each slot, and a few more. The bound of memory is the size of a group (16 KB) times
+// the number of groups, plus the budgets of bodies.
 func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *testing.T) {
 	groups, calls, bodies, slow := 24, 400, 4, time.Second
 	if *overloadFull {
 		groups, calls, bodies, slow = 1000, 20_000, 64, 5*time.Second
 	}
-	// Not beside other tests: it counts all goroutines of the process. In a bubble, where only waiting takes time.
+	// The test is not parallel because it counts all goroutines of the process. It runs in a bubble, where only waiting takes time.
 	synctest.Test(t, func(t *testing.T) { newStorm(t, groups).pass(calls, bodies, slow) })
 }
 
 func (s *storm) pass(calls, bodies int, slow time.Duration) {
 	t := s.t
-	up(t, s.groups[0]) // the server knows vCenter's state
+	up(t, s.groups[0]) // so that the server has read vCenter before the storm
 	goroutines, before := gauge()
 	s.checker.goroutines.Store(0)
 	s.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{Kind: vcsim.Stalled, Stall: slow} })
@@ -185,9 +185,10 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 		return after <= goroutines+32
 	})
 	t.Logf("goroutines: %d before, %d at most, %d after; memory: %d MB before, %d MB after", goroutines, most, after, before>>20, bytes>>20)
-	// Per connection, one serves, one reads ahead, the caller's count, too, and a connection that ends overlaps with the next.
+	// Each connection has a goroutine that serves and one that reads ahead. The callers' own goroutines count, too, and so do those of a connection that
+	// has not quite ended when the next one begins.
 	if most > goroutines+10*(callers+bodies)+64 {
-		t.Errorf("%d goroutines", most)
+		t.Errorf("%d goroutines at the same time, %d before the storm", most, goroutines)
 	}
 	const pod = 256 << 20 // limits.memory in the manifests
 	if bytes > before+pod/8 {
@@ -198,7 +199,7 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 // CloseIdleConnections lets http.Client.CloseIdleConnections work.
 func (c *checker) CloseIdleConnections() { c.next.CloseIdleConnections() }
 
-// recover calls for all groups, as Metacontroller would, until each is up, and checks what exists.
+// recover calls for all groups, as Metacontroller would, until each is up, and checks that each member has one VM.
 func (s *storm) recover() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -223,7 +224,7 @@ func (s *storm) recover() {
 			}
 		})
 	}
-	for _, g := range s.groups { // one call each, so that all have a lease
+	for _, g := range s.groups { // one call for each group, so that the server has a lease for every group
 		_, _ = g.Sync(ctx)
 	}
 	for _, g := range s.groups {

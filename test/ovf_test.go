@@ -18,10 +18,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// appliance is an OVF in a content library.
+// appliance names an OVF in a content library, as spec.template does.
 const appliance = "golden/appliance"
 
-// deployOVF is the call that deploys one.
+// deployOVF is the method that deploys an OVF.
 const deployOVF = "POST /rest/com/vmware/vcenter/ovf/library-item/id:?~action=deploy"
 
 // newOVFRig is newChangeRig with a library that has an OVF; a deployment takes a minute.
@@ -39,10 +39,10 @@ func (r *rig) addAppliance() {
 	r.SetLatency(vcsim.Latency{Clone: time.Minute})
 }
 
-// isDeployed reports whether a VM is a template that a server deployed, or becomes one.
+// isDeployed reports whether a VM is a template that a server deployed, or a VM that will become such a template.
 func isDeployed(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "vmgroup-appliance-") }
 
-// deployed returns the names in the root folder that are of deployed templates.
+// deployed returns the names of the deployed templates in the root folder.
 func (r *rig) deployed() (names []string) {
 	for _, vm := range r.VMs() {
 		if isDeployed(vm) {
@@ -82,7 +82,7 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 		})
 		for name, ref := range refs(r.members()) {
 			if was[name] == ref {
-				t.Errorf("%s stayed", name)
+				t.Errorf("%s was not replaced", name)
 			}
 		}
 		if names := r.deployed(); len(names) != 2 {
@@ -91,7 +91,7 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 	})
 }
 
-// vCenter chooses the host of a deployment only with DRS.
+// Without DRS, vCenter doesn't choose the host of a deployment, so the server does.
 func TestAnOVFIsDeployedOnAHostThatTheServerChoosesWithoutDRS(t *testing.T) {
 	inRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
 		r.addAppliance()
@@ -156,7 +156,7 @@ func TestTheRootFolderIsCreatedAgainForDeployedTemplates(t *testing.T) {
 		for _, vm := range r.members() {
 			r.must(r.PowerOff(vm.Path))
 		}
-		r.must(r.Destroy("/DC0/vm/vm-operator")) // with the members and the template in it
+		r.must(r.Destroy("/DC0/vm/vm-operator")) // the folder contains the members and the deployed template
 		until(t, g, "they are cloned again", func(a metacontroller.Answer) bool { return metacontroller.Running(a) && len(r.members()) == 2 })
 		if names := r.deployed(); len(names) != 1 {
 			t.Errorf("deployed: %v", names)
@@ -275,8 +275,8 @@ func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
 		up(t, g)
 		at := "/DC0/vm/vm-operator/" + r.deployed()[0]
 		before := r.vm(at).Reference()
-		server := r.serve()                            // that has not seen the template
-		for _, name := range []string{"db", "cache"} { // each time, the operator has a while
+		server := r.serve()                            // a server that has not seen the template
+		for _, name := range []string{"db", "cache"} { // for each group, the server waits five minutes, so that the operator has time to change the VM
 			r.must(r.ToVM(at))
 			began := time.Now()
 			other := server.group(name, 1)
@@ -286,13 +286,13 @@ func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
 			})
 			up(t, other)
 			if took := time.Since(began); took < 5*time.Minute {
-				t.Errorf("it was a VM for %s", took)
+				t.Errorf("the template was a VM for only %s before the server converted it back", took)
 			}
 			remove(t, other)
-			time.Sleep(time.Hour) // the server forgets the item
+			time.Sleep(time.Hour) // until the server forgets the library item
 		}
 		if vm := r.vm(at); vm == nil || vm.Reference() != before || len(r.deployed()) != 1 {
-			t.Errorf("it was replaced: %v, deployed %v", vm, r.deployed())
+			t.Errorf("the template was replaced: %v, deployed %v", vm, r.deployed())
 		}
 	})
 }
@@ -315,7 +315,7 @@ func TestWhatHasTheNameOfADeployedTemplateIsNotTouched(t *testing.T) {
 		})
 		time.Sleep(time.Hour)
 		if vm := r.vm("/DC0/vm/vm-operator/" + name); vm == nil || vm.Reference() != ref {
-			t.Error("it was removed")
+			t.Error("the VM that has the template's name was removed")
 		}
 		if slices.Contains(r.names(web), "web-1") {
 			t.Error("a member was cloned")

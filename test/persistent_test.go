@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// disksOf lists the persistent disks: name, size in GiB, how many VMs wrote to it, and who has it.
+// disksOf lists the persistent disks: name, size in GiB, how many VMs wrote to the disk, and the VM that has the disk.
 func (r *rig) disksOf() (all []string) {
 	for _, d := range r.FirstClassDisks() {
 		var who []string
@@ -80,7 +80,8 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 	})
 }
 
-// The longest names that the API allows make one of over 150 characters; vCenter's container storage takes 80 (vsphere-csi-driver#435).
+// With the longest names that the API allows, a disk's full name would have over 150 characters. vCenter's container storage accepts at most 80
+// (vsphere-csi-driver#435).
 func TestTheDisksOfAGroupWithALongNameHaveNamesThatVCenterTakesAndTheNextGroupFindsThem(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()

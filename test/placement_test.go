@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// details returns those of a VM, by its path.
+// details returns the details of the VM at a path.
 func (r *rig) details(path string) vcsim.Details {
 	r.t.Helper()
 	d, err := r.Details(path)
@@ -216,8 +216,8 @@ func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
 		}
 		began := time.Now()
 		up(t, g)
-		if took := time.Since(began); took > 3*time.Minute { // two, and the minute within which a removed rule is seen
-			t.Errorf("it is as its spec says %s after the tool was stopped", took)
+		if took := time.Since(began); took > 3*time.Minute { // two minutes for the change, and one until the server sees that the rule is gone
+			t.Errorf("the group is as its spec says only %s after the tool was stopped", took)
 		}
 	})
 }
@@ -264,7 +264,8 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 func inCluster0(c *vsphere.Config, _ *loop.Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" }
 func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }
 
-// Another tenant's group has its folder apps/shop/web/web-1 if it is web/web-1 in apps/shop, and a folder takes the name from a member.
+// The group web-1 of another tenant's namespace web, with the placement folder apps/shop, would have the folder apps/shop/web/web-1. That folder would
+// take the name of a member.
 func TestNoGroupTakesTheNameOfAnothersMemberByItsFolder(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve()

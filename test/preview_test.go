@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// ask posts a group to /plan as a file can have it, or GETs a path for a nil group.
+// ask posts the group of a manifest file to a path such as /plan; if the file is nil, it sends a GET.
 func ask(t *testing.T, g *metacontroller.Group, path string, file *v1alpha1.VmGroup, finalizing bool) (status int, answer string) {
 	t.Helper()
 	method, body := http.MethodGet, []byte(nil)
@@ -36,7 +36,7 @@ func ask(t *testing.T, g *metacontroller.Group, path string, file *v1alpha1.VmGr
 	request.Header.Set("Content-Type", "application/json")
 	response, err := g.Client.Do(request)
 	must.Succeed(t, err)
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // closing a body that was read can't lose data
 	text, err := io.ReadAll(response.Body)
 	must.Succeed(t, err)
 	return response.StatusCode, string(text)
@@ -50,7 +50,7 @@ func strangers(n int) (all []v1alpha1.Member) {
 	return all
 }
 
-// scribble overwrites a part of a file with invalid text.
+// scribble overwrites a part of the status in a manifest file with invalid text.
 func scribble(rng *rand.Rand, file *v1alpha1.VmGroup) {
 	for range 1 + rng.IntN(4) {
 		switch s := &file.Status; rng.IntN(13) {

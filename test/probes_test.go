@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// answering is a group of three whose members are ready while they answer, and are healed after two minutes without.
+// answering is a group of three whose members are ready while they answer the probe, and are healed after two minutes without an answer.
 func answering(t *testing.T, change ...func(*rig)) (*rig, *metacontroller.Group) {
 	t.Helper()
 	r := newChangeRig(t, vcsim.Guest{Tools: true})
@@ -29,7 +29,7 @@ func answering(t *testing.T, change ...func(*rig)) (*rig, *metacontroller.Group)
 	return r, g
 }
 
-// syncFor syncs a group for a while, and fails if that shows otherwise.
+// syncFor syncs a group for a while, and fails if an answer is not as expected.
 func syncFor(t *testing.T, g *metacontroller.Group, d time.Duration, what string, holds func(metacontroller.Answer) bool) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(5 * time.Second) {
@@ -66,7 +66,7 @@ func TestNoMemberIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing
 		r.CutGuests(false)
 		a := up(t, g)
 		if suppressed(a) {
-			t.Error("it is still suppressed")
+			t.Error("healing is still suppressed after the path was mended")
 		}
 		r.allGone(was)
 		if n := r.Calls()["ResetVM_Task"]; n > 0 {
@@ -120,8 +120,8 @@ func TestAServerThatCanProbeNoMemberSaysSoBeforeThereAreMembers(t *testing.T) {
 	})
 }
 
-// Each replica asks by itself, and there is no consensus: while one does not reach a member that answers the other, the status says at each
-// call what the replica knows that is called, and the server heals no member, as no time-out passes.
+// Each replica probes the members by itself. If one replica doesn't reach a member that answers the other, the status alternates between what the two
+// replicas see. No replica heals the member, because each successful probe of the other restarts the time-out.
 func TestAMemberThatOnlyOneReplicaReachesIsNotHealed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// These tests follow the procedures of the documents step by step: what is patched is what is written there.
+// These tests follow the procedures of the documents step by step, and take their patches from the documents.
 
-// patch edits a group as `kubectl patch --type merge` does, with a patch that the documents have. pairs replace what is an example in it.
+// patch edits a group as `kubectl patch --type merge` does, with a patch that docs/day-to-day.md has. pairs replace the example values in the patch.
 func patch(t *testing.T, g *metacontroller.Group, documented string, pairs ...string) {
 	t.Helper()
 	docs, err := os.ReadFile("../docs/day-to-day.md")
@@ -43,7 +43,7 @@ func patch(t *testing.T, g *metacontroller.Group, documented string, pairs ...st
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { *s = edited })
 }
 
-// merge is RFC 7396.
+// merge applies a JSON merge patch (RFC 7396).
 func merge(into, change map[string]any) {
 	for key, value := range change {
 		inner, is := value.(map[string]any)
@@ -150,7 +150,7 @@ func TestGoOnWithoutStandbyMembers(t *testing.T) {
 			return condition(a, v1alpha1.ConditionCloneBlocked).Status == "True"
 		})
 		r.must(err)
-		g.Edit(func(s *spec) { s.Standby, s.Template = 0, otherTemplate }) // set standby: 0 to continue without them
+		g.Edit(func(s *spec) { s.Standby, s.Template = 0, otherTemplate }) // the document says: set standby: 0 to continue without standby members
 		if up(t, g); tally(r.members(), isOfOther) != 3 {
 			t.Errorf("%d are updated", tally(r.members(), isOfOther))
 		}
@@ -169,7 +169,7 @@ func TestBringAVMBackFromQuarantine(t *testing.T) {
 			})
 			r.must(err)
 			if vm := r.vm(kept + ref); vm == nil || len(a.Status.Quarantined) != 1 {
-				t.Error("it is gone while it is on")
+				t.Error("the VM in quarantine was removed while it was powered on")
 			}
 			r.must(r.PowerOff(kept + ref))
 			_, err = g.Until(within(t), func(a metacontroller.Answer) bool { return len(a.Status.Quarantined) == 0 })
@@ -181,7 +181,7 @@ func TestBringAVMBackFromQuarantine(t *testing.T) {
 			r.must(r.Move(kept+ref, "/DC0/vm"))
 			remove(t, g)
 			if r.vm("/DC0/vm/web-1-"+ref) == nil || r.vm("/DC0/vm/a-copy") == nil {
-				t.Error("it went with the group")
+				t.Error("the VM or its copy was removed with the group")
 			}
 		},
 	} {
@@ -250,11 +250,11 @@ func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 				g.Spec.Deletion.HoldTimeoutSeconds = 3600
 				a := up(t, g)
 				ref := a.Status.Members[0].MoRef
-				g.Annotations = map[string]string{key: "db-0/" + ref} // 1. while it serves; nothing changes for it
+				g.Annotations = map[string]string{key: "db-0/" + ref} // step 1, while the member serves; the annotation has no effect yet
 				if a = up(t, g); !heldUntil(a, ref).IsZero() || !a.Status.Members[0].Ready {
 					t.Errorf("%+v", a.Status.Members[0])
 				}
-				g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "db-0", MoRef: ref}} }) // 2. it is to go
+				g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "db-0", MoRef: ref}} }) // step 2: the server must replace the member
 				a, err := g.Until(within(t), func(a metacontroller.Answer) bool { return !heldUntil(a, ref).IsZero() })
 				r.must(err)
 				until := heldUntil(a, ref)
@@ -263,11 +263,11 @@ func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 					_, err := g.Sync(within(t))
 					r.must(err)
 					if vm := r.vm("/DC0/vm/vm-operator/default/db/db-0"); vm == nil || vm.Reference().Value != ref {
-						t.Fatalf("it went %s before its time", time.Until(until))
+						t.Fatalf("db-0 was taken down %s before its hold ended", time.Until(until))
 					}
 				}
 				if !late {
-					g.Annotations = nil // 3.
+					g.Annotations = nil // step 3: remove the annotation
 				}
 				up(t, g)
 				if is := refs(r.members())["db-0"]; is == ref || late == time.Now().Before(until) {
@@ -290,7 +290,7 @@ func TestRefreshMembersByTheirAge(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
 		g := r.serve().group("web", 2)
 		g.Spec.Update = change.Spec.Update
-		g.Spec.Update.MaxAgeSeconds = seconds(12 * 3600) // not 30 days
+		g.Spec.Update.MaxAgeSeconds = seconds(12 * 3600) // instead of the 30 days in the document
 		up(t, g)
 		was := refs(r.members())
 		berlin, err := time.LoadLocation("Europe/Berlin")
@@ -306,7 +306,7 @@ func TestRefreshMembersByTheirAge(t *testing.T) {
 		time.Sleep(time.Until(opens))
 		up(t, g)
 		if r.allGone(was); time.Since(opens) > time.Hour {
-			t.Errorf("they are new at %s", time.Now())
+			t.Errorf("the members were replaced at %s", time.Now())
 		}
 	})
 }
@@ -329,7 +329,7 @@ func TestTakeTheDisksOfAFormerGroup(t *testing.T) {
 		up(t, g)
 		r.disksAre("taken", "default/web-0/data 2 2 web-0", "default/web-1/data 2 2 web-1")
 
-		g.Scale(3) // for which the former group has none: it gets no empty one
+		g.Scale(3) // the former group has no disk for the third member, which doesn't get an empty one instead
 		_, err := g.Until(within(t), func(a metacontroller.Answer) bool {
 			return strings.Contains(a.Status.LastMessage, "web-2") && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "FormerDiskUnavailable" })
 		})
@@ -341,8 +341,8 @@ func TestTakeTheDisksOfAFormerGroup(t *testing.T) {
 	})
 }
 
-// As "Back up and restore members" says: while the group is paused, what a restore destroyed is not made again, and what the restore made is the
-// member if it has the instanceUuid. Otherwise the VM is unmanaged, and in the way until it is moved.
+// As "Back up and restore members" says: while the group is paused, the server doesn't replace the VM that a restore destroyed. The restored VM is the
+// member again if it has the former instanceUuid. Otherwise it is an unmanaged VM that blocks the member's name until an operator moves it.
 func TestAMemberThatABackupRestoredInPlaceIsTheMemberAgain(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{true, false} {
@@ -371,7 +371,7 @@ func TestAMemberThatABackupRestoredInPlaceIsTheMemberAgain(t *testing.T) {
 			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
 			if !same {
 				if text := blocked(t, g, "NameConflict"); !strings.Contains(text, was.Name) {
-					t.Errorf("it says %s", text)
+					t.Errorf("the status doesn't name the restored VM: %s", text)
 				}
 				r.must(r.Move(was.Path, "/DC0/vm"))
 			}

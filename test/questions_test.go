@@ -22,7 +22,7 @@ func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 			b.AskAtPowerOn, b.Question = func(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "moved") }, vcsim.MovedOrCopied
 		})
 		s := r.serve(oneSlot)
-		moved := s.group("moved", 2) // more than there are slots
+		moved := s.group("moved", 2) // more members than the server has slots
 		asked := func(g *metacontroller.Group) bool {
 			c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionQuestionPending)
 			return c != nil && c.Status == "True" && strings.Contains(c.Message, "might have been moved or copied") && strings.Contains(c.Message, "I Moved It")
