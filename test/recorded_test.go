@@ -11,7 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// What no test uses is not worth its license: the file's name, or its directory's and its own name apart, are in a test.
+// A recorded file has a license to keep, so each file must be used by a test. A file counts as used if the source of a test
+// contains the file's name without its extension.
 func TestEveryRecordedPieceIsUsedByATestAndListedWithItsSource(t *testing.T) {
 	const pieces = "../vsphere/vctest/recorded/pieces"
 	readme, err := os.ReadFile(pieces + "/README.md")

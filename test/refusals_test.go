@@ -34,11 +34,11 @@ type lasting struct {
 	mu    sync.Mutex
 	fault types.BaseMethodFault // the fault of refused calls; nil: vCenter refuses none
 	tries []time.Time
-	calls []string // methods, but those of the stream
+	calls []string // the methods called, except for those of the update stream
 	dials int      // connections to vCenter that were begun
 }
 
-// lines are the log's.
+// lines collects the lines of the log.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -51,7 +51,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// about counts the lines from some line on that have all of these texts.
+// about counts the lines from a given line on that contain all of these texts.
 func (l *lines) about(from int, texts ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *lines) about(from int, texts ...string) (n int) {
 
 func (l *lines) count() int { return l.about(0) }
 
-// newLasting serves groups of a vCenter that refuses these calls while there is a fault.
+// newLasting starts a vCenter that refuses calls of these methods while x.fault is set, and a server for it.
 func newLasting(t *testing.T, cfg vcsim.Config, refused ...string) *lasting {
 	t.Helper()
 	x := &lasting{rig: newRig(t, cfg), log: &lines{}}
@@ -91,7 +91,7 @@ func newLasting(t *testing.T, cfg vcsim.Config, refused ...string) *lasting {
 	return x
 }
 
-// dialing counts the connections that dial begins.
+// dialing wraps dial, and counts the connections that dial begins.
 func (x *lasting) dialing(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		x.mu.Lock()
@@ -119,7 +119,7 @@ func (x *lasting) since() (tries, calls int) {
 	return tries, calls
 }
 
-// called calls for groups as Metacontroller does, during that time.
+// called makes the hook calls for groups that Metacontroller would make during this time.
 func called(t *testing.T, during time.Duration, groups ...*metacontroller.Group) {
 	t.Helper()
 	end := time.Now().Add(during)
@@ -139,7 +139,7 @@ func called(t *testing.T, during time.Duration, groups ...*metacontroller.Group)
 	all.Wait()
 }
 
-// allUp calls for groups as Metacontroller does until all are up, and returns how long that took.
+// allUp makes the hook calls that Metacontroller would make until all groups are up, and returns how long that took.
 func allUp(t *testing.T, groups ...*metacontroller.Group) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -172,7 +172,7 @@ func (x *lasting) groupsOf(n int) (all []*metacontroller.Group) {
 	return all
 }
 
-// lastingFaults are refusals of clones that concern all groups alike.
+// lastingFaults are the faults of clones that affect all groups in the same way.
 var lastingFaults = map[string]types.BaseMethodFault{
 	"no space":            &types.NoDiskSpace{Datastore: "LocalDS_0"},
 	"no host fits":        &types.InsufficientMemoryResourcesFault{},
@@ -192,7 +192,7 @@ func TestLastingRefusalsAreTriedOnceAMinuteForAllGroups(t *testing.T) {
 	}
 }
 
-// lastingRefusal lets all clones of n groups end in a fault for a quarter of an hour.
+// lastingRefusal makes all clones of n groups fail for 15 minutes, and checks what the server does and reports.
 func lastingRefusal(t *testing.T, fault types.BaseMethodFault, n int) {
 	x := newLasting(t, vcsim.Config{}, "CloneVM_Task")
 	x.becomes(fault)
@@ -237,11 +237,11 @@ func lastingRefusal(t *testing.T, fault types.BaseMethodFault, n int) {
 	}
 }
 
-// idleCalls bounds the calls of an idle server in ten minutes: full reads, and calls that keep the session.
+// idleCalls is the maximum number of calls that an idle server makes in ten minutes: for full inventory reads, and to keep its session.
 const idleCalls = 20
 
-// A group whose clones are not refused is created, edited and deleted beside groups whose clones are, as if it were alone: in the first
-// minutes, when all of them try, and later.
+// While vCenter refuses the clones of other groups, a group whose clones vCenter accepts is created, edited and deleted as fast as if it were alone.
+// That holds in the first minutes, when all other groups try to clone, and later, when they have backed off.
 func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 		groups := x.groupsOf(max(10, *lastingGroups))
 		var neighbours sync.WaitGroup
 		neighbours.Go(func() { called(t, 30*time.Minute, groups...) })
-		time.Sleep(2 * time.Minute) // the first clones of all have failed
+		time.Sleep(2 * time.Minute) // until the first clones of all groups have failed
 		x.judgeNeighbour("in the first minutes", x.lifeOf(t, "early"), without)
 		time.Sleep(10 * time.Minute)
 		x.judgeNeighbour("later", x.lifeOf(t, "late"), without)
@@ -260,7 +260,7 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 	})
 }
 
-// stretches are how long a group's creation, edit and deletion took.
+// stretches has the durations of a group's creation, edit and deletion.
 type stretches struct{ created, edited, deleted time.Duration }
 
 // lifeOf creates a group, replaces its members, and deletes it.
@@ -278,7 +278,7 @@ func (x *lasting) lifeOf(t *testing.T, name string) (s stretches) {
 	return s
 }
 
-// judgeNeighbour allows another group a fifth more time than without the fault, and the time of a call.
+// judgeNeighbour checks that another group takes at most a fifth longer than without the fault, plus the time of a hook call.
 func (x *lasting) judgeNeighbour(when string, with, without stretches) {
 	x.t.Helper()
 	x.t.Logf("%s: %+v; alone: %+v", when, with, without)

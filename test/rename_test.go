@@ -16,7 +16,7 @@ import (
 func TestListsTakeTheNameThatTheStatusShowsAfterARenameInVCenter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		ask     func(g *metacontroller.Group, m *v1alpha1.Member) // for one member, by the names in the status
+		ask     func(g *metacontroller.Group, m *v1alpha1.Member) // asks for one member, by the name that the status shows
 		goes    bool
 		ordinal int32
 	}{
@@ -103,8 +103,8 @@ func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
 	})
 }
 
-// If vCenter loses a member that was renamed, its events have the VM's name: a server finds the events by that name, even if it never saw
-// the VM.
+// If a renamed member vanishes from vCenter, vCenter's events have the VM's name, not the member's. A server finds the events by the VM's name, even if
+// the server never saw the VM.
 func TestARenamedMemberThatVanishesIsNamedAsTheSpecTakesIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestARenamedMemberThatVanishesIsNamedAsTheSpecTakesIt(t *testing.T) {
 	})
 }
 
-// refsByMember are the moRefs of a status's members by their names.
+// refsByMember returns the moRefs of the members in a status, by the members' names.
 func refsByMember(s v1alpha1.VmGroupStatus) map[string]string {
 	all := map[string]string{}
 	for _, m := range s.Members {

@@ -47,7 +47,7 @@ func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-ch
 	came, gate := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() { close(came) })
 	cold := false
-	c.wire.On(func(call vcsim.Call) vcsim.Break { // one at a time: the others wait before it
+	c.wire.On(func(call vcsim.Call) vcsim.Break { // the wire handles one call at a time, so while this call is stopped, all other calls wait
 		if cold = cold || call.Method == method; cold {
 			began := time.Now()
 			first()
@@ -63,7 +63,7 @@ func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-ch
 	return came, thaw
 }
 
-// upAtTwo starts two replicas, and a group that both know to be up.
+// upAtTwo starts two replicas, and creates a group that both replicas report as RUNNING.
 func (r *rig) upAtTwo() (g *metacontroller.Group, a, b *serverReplica) {
 	r.t.Helper()
 	a, b = r.serve(), r.serve()
@@ -74,13 +74,13 @@ func (r *rig) upAtTwo() (g *metacontroller.Group, a, b *serverReplica) {
 	return g, a, b
 }
 
-// answered reports whether all calls of a method on the wire have been answered, and there was one.
+// answered reports whether the wire had at least one call of a method, and all calls of the method have been answered.
 func (c *wiredReplica) answered(method string) bool {
 	calls := slices.DeleteFunc(c.wire.Log(), func(e vcsim.Entry) bool { return e.Method != method })
 	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })
 }
 
-// leases is the number of groups for which a replica can act, or acts.
+// leases returns the number of groups for which a replica has a lease or a running step.
 func leases(l *loop.Loop) (n int) {
 	for _, g := range l.Groups() {
 		if g.Lease || slices.ContainsFunc(g.Pending, func(p plan.PendingReport) bool { return p.State == plan.Running }) {
@@ -90,7 +90,7 @@ func leases(l *loop.Loop) (n int) {
 	return n
 }
 
-// done waits until the replica has nothing running and no lease to begin anything.
+// done waits until the replica has no running step, and no lease with which it could begin a step.
 func (c *wiredReplica) done() {
 	c.t.Helper()
 	eventually(c.t, patience, "the replica has nothing to do", func() bool { return leases(c.loop) == 0 })
@@ -113,7 +113,7 @@ func (r *rig) wire() *vcsim.Wire {
 	return w
 }
 
-// through connects a replica through a wire. (Its certificate is that of its vCenter.)
+// through connects a replica to vCenter through a wire. (The wire shows the certificate of its vCenter.)
 func (r *rig) through(w *vcsim.Wire, c *vsphere.Config) {
 	c.Host = hostOf(w.URL())
 	if r.direct {

@@ -42,7 +42,7 @@ func TestACloneThatArrivesAfterItsGroupIsGoneIsRefusedOrReleased(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				by := direct
 				if name == "in the server's folder" {
-					by = byTLS // once: the wires continue when a call on one of them takes minutes
+					by = byTLS // one case uses TLS, to check that the connections survive a call that takes minutes
 				}
 				r := newRigBy(t, by, vcsim.Config{})
 				late, other := r.serveWired(), r.serveWired()
@@ -62,15 +62,15 @@ func TestACloneThatArrivesAfterItsGroupIsGoneIsRefusedOrReleased(t *testing.T) {
 					r.empty(1)
 					return
 				}
-				// Its folder stays, so the clone isn't refused. The replica that was called last releases it, too.
+				// The folder isn't removed, so vCenter doesn't refuse the late clone. The replica that got the last hook call releases this clone, too.
 				eventually(t, patience, "nothing has the group's stamp", func() bool { return len(r.members()) == 0 })
 			})
 		})
 	}
 }
 
-// Within the lease, the members are cloned: the replica that answered finalized removes them for as long as its own lease lasts,
-// which began later.
+// If the folder arrives while the late replica still has its lease, that replica clones the members. The replica that answered "finalized" then removes
+// these clones, because its own lease began later, and so lasts longer.
 func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"after the lease": leaseTime, "within the lease": 0} {
@@ -79,8 +79,8 @@ func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, vcsim.Config{})
 				late := r.serveWired()
-				other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // on a loaded machine, removing takes longer than a short lease
-				remove(t, late.group("another", 1))                                                   // the folders above exist
+				other := r.serveWired(func(_ *vsphere.Config, l *loop.Config) { l.Lease = patience }) // a long lease, because on a loaded machine the removal takes longer than a short one
+				remove(t, late.group("another", 1))                                                   // creates the parent folders, so that only the group's own folder is late
 				g := late.group("web", 2)
 				frozen, thaw := late.freeze("CreateFolder")
 				r.callUntil(g, frozen)
@@ -97,7 +97,7 @@ func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	}
 }
 
-// Two replicas roll one group at once, and each learns late what the other does: never are more members down than maxUnavailable
+// Two replicas update one group at the same time, and each learns late what the other does. Even so, never more members are down than maxUnavailable
 // allows.
 func TestTwoReplicasThatRollKeepThePromisedAvailability(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{}, func(t *testing.T, r *rig) {
@@ -127,15 +127,15 @@ func TestTwoReplicasThatRollKeepThePromisedAvailability(t *testing.T) {
 	})
 }
 
-// one makes one hook call.
+// one makes a single sync call for a group.
 func (r *rig) one(g *metacontroller.Group) {
 	r.t.Helper()
 	_, err := g.Sync(within(r.t))
 	r.must(err)
 }
 
-// deafen keeps news of vCenter's inventory, except for their own reads, from replicas that await no task, until undo: it holds the
-// next wait for updates. It makes a change for that, because a wait that has begun would be answered.
+// deafen stalls the next WaitForUpdatesEx of each replica until undo, so that a replica that awaits no task learns of changes in the inventory only by
+// its own reads. deafen itself changes something in vCenter, so that a WaitForUpdatesEx that has already begun returns first.
 func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	r.t.Helper()
 	const long = time.Hour
@@ -144,7 +144,7 @@ func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
 	for _, c := range replicas {
 		held := false
 		c.wire.On(func(call vcsim.Call) vcsim.Break {
-			if call.Method == "WaitForUpdatesEx" && !held { // later ones are for tasks
+			if call.Method == "WaitForUpdatesEx" && !held { // only the first one is for the inventory; later ones are for tasks
 				held = true
 				return vcsim.Break{Kind: vcsim.Stalled, Stall: long}
 			}
@@ -191,8 +191,8 @@ func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testi
 	})
 }
 
-// A group is deleted and recreated under its name. A late finalize of the old one reaches another replica, which must not remove
-// the new group's folder: it is empty until the first member exists.
+// A group is deleted, and a new group of the same name is created. A late finalize of the old group reaches another replica. That replica must not remove
+// the new group's folder, which is empty until the first member exists.
 func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		old, a, b := r.upAtTwo()
@@ -203,7 +203,7 @@ func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 		until(t, again, "cloning", func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, "cloning") })
 		before := r.Calls()["UnregisterAndDestroy_Task"]
 		old.URL = b.url
-		_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { // by then it has looked at the folder
+		_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { // by the time of this answer, the replica has looked at the folder
 			return a.Finalized || strings.Contains(a.Status.LastMessage, "still running")
 		})
 		r.Release(vcsim.Clone)
@@ -233,7 +233,7 @@ func TestAReplicaThatIsNotCalledForADeletionRecreatesNothing(t *testing.T) {
 				up(t, g)
 				upAt(t, g, b.url)
 				g.URL = a.url
-				time.Sleep(time.Minute) // guests have booted
+				time.Sleep(time.Minute) // until all guests have booted
 				clones, ons := r.Calls()["CloneVM_Task"], r.Calls()["PowerOnMultiVM_Task"]+r.Calls()["PowerOnVM_Task"]
 				r.one(g)
 				upAt(t, g, b.url)

@@ -26,7 +26,7 @@ func (c *wiredReplica) post(hook, file string) metacontroller.Answer {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // closing a body that was read can't lose data
 	var a metacontroller.Answer
 	if err := json.NewDecoder(response.Body).Decode(&a); err != nil || response.StatusCode != http.StatusOK {
 		c.t.Fatalf("%s: %s, %v", file, response.Status, err)
@@ -40,7 +40,7 @@ func allReady(a metacontroller.Answer, n int32) bool {
 	return a.Status.CurrentReplicas == n && a.Status.ReadyReplicas == n
 }
 
-// capturedRig is a vCenter with the template of the captured groups.
+// capturedRig starts a vCenter that has the template of the captured groups.
 func capturedRig(t *testing.T) *rig {
 	return newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
 }

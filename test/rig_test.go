@@ -36,10 +36,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// patience is how long a test in a bubble waits for what should happen, in virtual time.
+// patience is the virtual time after which a test in a bubble stops waiting for an expected event, and fails.
 const patience = 30 * time.Minute
 
-// realPatience is the patience of tests in real time: far below go test's own limit, whose failure wouldn't say what is missing.
+// realPatience is the patience of tests in real time. It is far below the time limit of go test, whose failure wouldn't say what the test waited for.
 const realPatience = 5 * time.Minute
 
 // rig is an embedded vCenter with an administrator logged in to it.
@@ -48,18 +48,18 @@ type rig struct {
 	t     testing.TB
 	admin *govmomi.Client
 	find  *find.Finder
-	// network is the one in memory that all parts of the rig are on; nil: loopback, in real time.
+	// network is the in-memory network that connects all parts of the rig; nil: they use loopback, in real time.
 	network   *memnet.Network
 	transport *http.Transport                                                      // of all clients but the server's own
 	direct    bool                                                                 // replicas call vCenter and are called without HTTP and XML
 	hooks     memnet.Handlers                                                      // of the replicas, if direct
-	planted   *defect                                                              // in all replicas; nil: none
-	probed    probe.Networks                                                       // in which replicas ask members
-	dialGuest func(ctx context.Context, network, address string) (net.Conn, error) // as they see it; nil: DialGuest
+	planted   *defect                                                              // the defect in all replicas; nil: none
+	probed    probe.Networks                                                       // the networks in which replicas may probe members
+	dialGuest func(ctx context.Context, network, address string) (net.Conn, error) // how replicas connect to guests; nil: DialGuest
 }
 
-// newRig starts a vCenter on a network in memory, whose tasks and guests take their time. Call it in a bubble; it ends with it.
-// Replicas of the server call it directly, which is several times as fast as by HTTP and XML; lives run in each way (ways_test.go).
+// newRig starts a vCenter on an in-memory network. Its tasks and guests take virtual time, so a test must call newRig in a bubble, and the vCenter ends
+// with the bubble. Replicas call this vCenter directly, which is several times as fast as with HTTP and XML; lives run in each way (ways_test.go).
 func newRig(t testing.TB, cfg vcsim.Config) *rig {
 	t.Helper()
 	return newRigBy(t, direct, cfg)
@@ -78,7 +78,7 @@ func inRig(t *testing.T, cfg vcsim.Config, test func(*testing.T, *rig)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newRig(t, cfg)) })
 }
 
-// newRigBy is newRig for replicas that call in that way.
+// newRigBy is newRig with replicas that call vCenter in the given way.
 func newRigBy(t testing.TB, by way, cfg vcsim.Config) *rig {
 	t.Helper()
 	r := memoryRig(t, by, cfg)
@@ -124,7 +124,7 @@ func startRig(t testing.TB, cfg vcsim.Config, network *memnet.Network, transport
 		probed: probe.Networks{Allowed: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}}
 }
 
-// login logs the administrator in (again: a restart ends all sessions).
+// login logs the administrator in. A test calls login again after a restart of vCenter, which ends all sessions.
 func (r *rig) login() {
 	r.t.Helper()
 	client, err := r.newClient(context.Background())
@@ -134,7 +134,7 @@ func (r *rig) login() {
 	r.admin, r.find = client, find.NewFinder(client.Client)
 }
 
-// newClient returns a client that is logged in, in the way in which replicas call.
+// newClient returns a logged-in client that calls vCenter in the same way as the replicas.
 func (r *rig) newClient(ctx context.Context) (*govmomi.Client, error) {
 	client, err := r.Login(ctx, r.URL().User, r.transport)
 	if err != nil || !r.direct {
@@ -255,7 +255,7 @@ func (s *serverReplica) groupOf(namespace, name, uid string, replicas int32) *me
 		g.Client = &http.Client{Transport: &s.rig.hooks}
 	}
 	if s.rig.network != nil {
-		g.Every = 0 // time is virtual
+		g.Every = 0 // no fixed interval between hook calls, because time is virtual
 	}
 	return g
 }
@@ -335,7 +335,7 @@ func (r *rig) names(folder string) []string {
 	for _, c := range children {
 		var vm mo.VirtualMachine
 		if err := r.admin.RetrieveOne(ctx, c.Reference(), []string{"name", "runtime.powerState"}, &vm); err != nil {
-			continue // removed since it was listed
+			continue // the VM was removed after the listing
 		}
 		name := vm.Name
 		if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
@@ -390,5 +390,5 @@ func equal(t testing.TB, got, want []string) {
 	}
 }
 
-// leftOut reports whether this run leaves case n of a test out: with the race detector, all but every seventh.
+// leftOut reports whether this run leaves case n of a test out. With the race detector, a run has only every seventh case.
 func leftOut(n int) bool { return raced && n%7 != 0 }

@@ -31,7 +31,7 @@ func leastRole() (ids []string) {
 	return ids
 }
 
-// everything sets all fields of a spec that need a further privilege.
+// everything sets all fields of a spec that need additional privileges.
 func everything(s *v1alpha1.VmGroupSpec) {
 	s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
 	s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed"}}
@@ -138,13 +138,13 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 	})
 }
 
-// lacking is a life without one privilege: at which stage it is blocked, and in what group.
+// lacking describes a group that a missing privilege blocks, and when the privilege is withdrawn.
 type lacking struct {
 	privilege string
 	change    func(*v1alpha1.VmGroupSpec)
-	// then is done once the group is up and the privilege withdrawn; nil: it is withdrawn before the group is created.
+	// then runs once the group is up and the privilege is withdrawn; nil: the privilege is withdrawn before the group is created.
 	then func(*rig, *metacontroller.Group)
-	// going reports whether the group is then deleted.
+	// going reports whether the group is deleted after the privilege is withdrawn.
 	going bool
 }
 
@@ -230,7 +230,7 @@ func grow(_ *rig, g *metacontroller.Group) {
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks[0].SizeGiB = 2 })
 }
 
-// elsewhere are privileges whose absence no status can show in this rig, and where it is tested.
+// elsewhere are the privileges whose absence no status can show in this rig, and for each the test that covers its absence.
 var elsewhere = map[string]string{
 	"System.View":                      "every role has it; objects that cannot be seen: the tests of Hide",
 	"System.Read":                      "every role has it",
@@ -249,7 +249,7 @@ func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
 		r.must(r.AddCustomizationSpec("other", false))
 		r.Restrict(leastRole()...)
 		s := r.serve(inCluster0, func(_ *vsphere.Config, c *loop.Config) { c.Slots = 16 })
-		up(t, s.group("first", 1)) // from now on the root folder of all groups exists
+		up(t, s.group("first", 1)) // creates the root folder of all groups, so that the next groups don't need the privilege for it
 		for _, x := range lackings {
 			name := strings.ToLower(strings.ReplaceAll(x.privilege[strings.LastIndexByte(x.privilege, '.')+1:], ".", "-"))
 			if strings.HasPrefix(x.privilege, "Folder.") {
@@ -283,13 +283,13 @@ func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
 		}
 		for _, id := range leastRole() {
 			if !slices.Contains(shown, id) && elsewhere[id] == "" {
-				t.Errorf("no life runs without %s", id)
+				t.Errorf("no case of lackings runs without %s", id)
 			}
 		}
 	})
 }
 
-// saysMissing asks until the status names the privilege.
+// saysMissing repeats a hook call until the status names the missing privilege.
 func (r *rig) saysMissing(ask func(context.Context) (metacontroller.Answer, error), privilege string) {
 	r.t.Helper()
 	var last metacontroller.Answer

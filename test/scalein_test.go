@@ -35,8 +35,8 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 		unavailable *intstr.IntOrString
 		order       string
 		standby     int32
-		left        int32         // of these
-		gone        int           // how many VMs are destroyed when the server stops
+		left        int32         // how many standby members are left after the scale-in
+		gone        int           // how many VMs have been destroyed when the server stops
 		late        time.Duration // the time until vCenter's events list a removal
 	}
 	cases := []scaleIn{
@@ -98,14 +98,14 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 					g.URL = next.url
 					until(t, g, "the group is as the spec says", func(a metacontroller.Answer) bool {
 						if strings.Contains(a.Status.LastMessage, "(not seen)") {
-							t.Errorf("what was destroyed looks hidden: %s", a.Status.LastMessage)
+							t.Errorf("the status reports a destroyed VM as not seen: %s", a.Status.LastMessage)
 						}
 						return metacontroller.Running(a) && a.Status.CurrentReplicas == c.to && len(a.Status.Standby) == int(c.left) && len(r.members()) == int(c.to+c.left)
 					})
 					left := refs(r.members())
 					for name, ref := range left {
 						if was[name] != ref {
-							t.Errorf("%s is another VM", name)
+							t.Errorf("%s was replaced by another VM", name)
 						}
 					}
 					if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
@@ -159,7 +159,7 @@ func TestWhatAServerDidBeforeItWasRestartedIsNotReportedAsAnotherUsersDoing(t *t
 						if _, err := g.Sync(within(t)); err != nil {
 							t.Fatal(err)
 						}
-						for _, begins := range []func(vcsim.VM) bool{isOn, func(vcsim.VM) bool { return true }} { // one is off; then, perhaps, one is gone
+						for _, begins := range []func(vcsim.VM) bool{isOn, func(vcsim.VM) bool { return true }} { // stops the server once a member is off, and again once a member is gone
 							deadline := time.Now().Add(time.Minute)
 							for time.Now().Before(deadline) && tally(r.members(), func(vm vcsim.VM) bool { return was[vm.Name] == vm.Ref.Value && begins(vm) }) == len(was) {
 								time.Sleep(time.Second)

@@ -72,7 +72,7 @@ func TestDocker0sAddressIsNeverPublishedAndChangesNoEndpoint(t *testing.T) {
 		if d := r.details(webFolder + "web-1"); d.IP != docker0 {
 			t.Fatalf("primary address: %s", d.IP)
 		}
-		equal(t, endpoints(t, g), []string{"web-0 ready", "web-1 ready"}) // its own address is yet to come: the one of before stands
+		equal(t, endpoints(t, g), []string{"web-0 ready", "web-1 ready"}) // web-1 has not reported its own address since the reset, so its endpoint keeps the former address
 		up(t, g)
 		if is := fmt.Sprint(g.Children); is != children {
 			t.Errorf("docker0 changed children:\n%s\n%s", children, is)

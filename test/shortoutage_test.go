@@ -12,7 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Everything is read again within seconds, and clients that wait for the group see no flicker.
+// If a call of the update stream overruns, the server reads the full inventory again within seconds. Until then, the status doesn't change, so that
+// clients that wait for the group see it ready all the time.
 func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		server := r.serveWired()
@@ -21,7 +22,7 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 		up(t, g)
 		var late atomic.Int32
 		last := time.Now()
-		server.wire.On(func(call vcsim.Call) vcsim.Break { // one at a time
+		server.wire.On(func(call vcsim.Call) vcsim.Break { // the wire handles one call at a time, so last needs no lock
 			if call.Method != "WaitForUpdatesEx" || time.Since(last) < 40*time.Second {
 				return vcsim.Break{}
 			}
@@ -42,10 +43,10 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 			t.Errorf("%d calls overran; %d status writes", late.Load(), g.Writes-writes)
 		}
 
-		time.Sleep(time.Minute) // a call that overruns now ends
+		time.Sleep(time.Minute) // until a call that overruns at this moment has ended
 		up(t, g)
 
-		r.Down() // an outage that lasts is reported
+		r.Down() // unlike a single call that overruns, a longer outage must be reported
 		began := time.Now()
 		until(t, g, "the outage is reported", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
 		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s of patience, and a hook call

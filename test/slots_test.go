@@ -31,12 +31,12 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 		limits  vcsim.Limits
 		linked  bool
 		members int
-		// how many clones run at once, and how many tasks at most
+		// atOnce is how many clones vCenter carries out at the same time, and most the maximum number of tasks at the same time
 		atOnce, most int
 	}{
 		{"full clones of a host", vcsim.Limits{HostUnits: 16}, false, *slotsMembers, 4, 33},
 		{"full clones of a host, queued tasks say that they run", vcsim.Limits{HostUnits: 16, Unseen: true}, false, *slotsMembers,
-			// twenty begin, five end before their wait shows, and four are powered on in that time
+			// the server begins 20 clones; five end before the server notices that clones wait, and four members are powered on in that time
 			4, 33},
 		{"linked clones of a host", vcsim.Limits{HostUnits: 16}, true, 2 * *slotsMembers, 16, 33},
 		{"linked clones of a host, queued tasks say that they run", vcsim.Limits{HostUnits: 16, Unseen: true}, true, 2 * *slotsMembers, 16, 33},
@@ -64,7 +64,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 					if c.linked {
 						g.Spec.Clone.Mode = v1alpha1.CloneLinked
 					}
-					g.Every = max(5*time.Second, bound/1000) // without it, the calls of a group that takes hours come later than its lease ends
+					g.Every = max(5*time.Second, bound/1000) // otherwise, if a group takes hours, the time between two calls grows beyond the lease
 					all.Go(func() {
 						if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 							t.Error(err)
@@ -75,7 +75,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 				took, seen := time.Since(began), looks()
 				ratio := took.Seconds() / bound.Seconds()
 				t.Logf("%.2f times the bound; at most %d tasks at once; %+v", ratio, seen.most, s.loop.Slots().Limits)
-				if took > bound*11/10+lifetimes.Clone { // with few members, a round of clones is more than a tenth
+				if took > bound*11/10+lifetimes.Clone { // plus one clone, because with few members a round of clones takes more than a tenth of the bound
 					t.Errorf("%s, %.2f times the bound", took, ratio)
 				}
 				if seen.most > c.most {
@@ -127,7 +127,7 @@ func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 				if beside < alone*2/3 {
 					t.Errorf("%d clones of the other user beside the server, %d alone", beside, alone)
 				}
-				if members < 4*30*8/10 { // nearly half of what the host carries out
+				if members < 4*30*8/10 { // 80 % of half of the clones that the host carries out in 20 minutes
 					t.Errorf("%d members in 20 minutes", members)
 				}
 				cancel()
@@ -137,7 +137,7 @@ func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 	}
 }
 
-// The server has just started, so it has not learned yet that its vCenter runs all clones at once.
+// A server that has just started has not learned yet that its vCenter runs all clones at the same time.
 func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
@@ -149,8 +149,8 @@ func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
 	})
 }
 
-// runningTasks counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for, and the task of
-// PowerOnMultiVM_Task itself, which ends when the VM's own has begun: for a moment both are there.
+// runningTasks counts the tasks in vCenter that have not ended. It leaves out two kinds: removals of folders, because the server doesn't wait for them,
+// and the tasks of PowerOnMultiVM_Task, because such a task ends only after the VM's own power-on task has begun, and both would count.
 func (r *rig) runningTasks() (n int) {
 	client := r.Admin().Client
 	res, err := property.DefaultCollector(client).RetrieveProperties(context.Background(), types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{{
@@ -159,7 +159,7 @@ func (r *rig) runningTasks() (n int) {
 		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state", "info.descriptionId"}}},
 	}}})
 	if err != nil {
-		r.t.Error(err) // a look that fails proves nothing
+		r.t.Error(err) // without this error, a failed read would count as no running tasks
 		return 0
 	}
 	for _, task := range res.Returnval {

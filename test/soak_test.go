@@ -27,14 +27,14 @@ import (
 
 var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn lasts; make soak: 5 minutes")
 
-// TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two replicas of the server that are restarted
-// now and then, sessions that are dropped and a vCenter that is down at times. It compares the resources in use after the first
-// part and at the end, when all groups are deleted and nothing is running.
+// TestChurnLeaksNothing creates, scales, updates and deletes groups for a while, with two replicas of the server. Now and then it restarts a replica,
+// drops the sessions, or stops vCenter. It compares the resources in use after the first part with those at the end. At both times, all groups are
+// deleted and nothing is running.
 func TestChurnLeaksNothing(t *testing.T) {
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 16 << 10
 	defer func() { runtime.MemProfileRate = rate }()
-	t.Setenv("TMPDIR", t.TempDir()) // so that everything left in it is ours
+	t.Setenv("TMPDIR", t.TempDir()) // so that every file left in the directory is the test's
 	s := newSoak(t)
 	s.churn(*soakFor / 3)
 	before := s.quiet("first quiet")
@@ -56,13 +56,13 @@ type soak struct {
 	registries [2]*prometheus.Registry
 	web        *http.Client
 	lived      atomic.Int64
-	lanes      int // lives that run side by side
+	lanes      int // how many lives run at the same time
 	began      time.Time
 	started    int
 	troubles   int
 	abandoned  int
 	logouts    failedLogouts
-	outage     bool // since sessions were last dropped
+	outage     bool // whether vCenter was down since sessions were last dropped
 	table      []string
 }
 
@@ -73,7 +73,7 @@ func newSoak(t *testing.T) *soak {
 	if *soakFor >= time.Minute {
 		s.lanes = 4
 	}
-	s.must(s.admin.Logout(context.Background())) // to count sessions
+	s.must(s.admin.Logout(context.Background())) // so that Counts has only the sessions of replicas
 	s.start(0)
 	s.start(1)
 	s.table = append(s.table, figuresHead)
@@ -97,13 +97,13 @@ func (s *soak) anyURL() string {
 	return s.servers[rand.IntN(2)].url
 }
 
-// churn runs lives side by side, and causes faults, for a while; it ends when the last life has ended.
+// churn runs lives in parallel, and causes faults, for the duration d. It returns when the last life has ended.
 func (s *soak) churn(d time.Duration) {
 	end := time.Now().Add(d)
 	var all sync.WaitGroup
 	for i := range s.lanes {
 		all.Go(func() {
-			for time.Now().Before(end) && !s.t.Failed() { // a failure would repeat for minutes
+			for time.Now().Before(end) && !s.t.Failed() { // after a failure, further lives would only repeat it for minutes
 				s.life(fmt.Sprintf("web%d", i))
 			}
 		})
@@ -145,7 +145,7 @@ func (s *soak) life(name string) {
 	s.drive(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
 }
 
-// drive calls one or the other replica until the answer is as expected. A replica that is being restarted refuses.
+// drive calls the replicas in turn until an answer is as expected. A replica that is being restarted refuses calls.
 func (s *soak) drive(g *metacontroller.Group, call func(context.Context) (metacontroller.Answer, error), holds func(metacontroller.Answer) bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), realPatience)
 	defer cancel()
@@ -192,14 +192,14 @@ func (s *soak) trouble() {
 	}
 }
 
-// watched reports whether both replicas are logged in, know it, and watch vCenter.
+// watched reports whether both replicas have a session and a collector, and vCenter has no others.
 func (s *soak) watched() bool {
 	c := s.Counts()
 	return c.Sessions == 2 && c.Collectors == 2
 }
 
-// endAbandoned ends sessions that no client uses, as vCenter does after its time limit: a session whose logout took longer, on a busy
-// machine, than a replica waits; and, with its session, a collector whose creation got no reply in an outage.
+// endAbandoned ends sessions that no client uses, as vCenter does after its time limit. A session is abandoned if, on a busy machine, its logout took
+// longer than the replica waits. A collector is abandoned if its creation got no reply in an outage; it ends with its session.
 func (s *soak) endAbandoned() {
 	s.t.Helper()
 	for began := time.Now(); !s.watched() && time.Since(began) < 2*time.Minute; {
@@ -211,7 +211,7 @@ func (s *soak) endAbandoned() {
 	c := s.Counts()
 	if !(s.outage && lostCollectors(c)) && s.logouts.Swap(0) == 0 {
 		if s.abandoned++; s.abandoned > 1 {
-			s.t.Fatalf("sessions are left again and again: %+v", c)
+			s.t.Fatalf("sessions were abandoned more than once without a failed logout: %+v", c)
 		}
 	}
 	s.t.Logf("a session or a collector is left: %+v", c)
@@ -229,18 +229,18 @@ func (f *failedLogouts) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// lostCollectors reports whether all that is left over is at most one collector for each replica.
+// lostCollectors reports whether the only surplus in vCenter is one collector, or one for each replica.
 func lostCollectors(c vcsim.Counts) bool {
 	more := c.Collectors - 2
 	return c.Sessions == 2 && 0 < more && more <= 2
 }
 
-// quiet waits until nothing is running, and takes the figures. A client keeps as many connections as it had calls at once, which differs:
-// so of the open files the least count is taken, each after the connections were closed.
+// quiet waits until nothing is running, and takes the figures. The number of open files varies, because a client keeps as many connections as it had
+// calls at the same time. So quiet closes all connections before each of three counts, and takes the lowest count.
 func (s *soak) quiet(when string) figures {
 	s.t.Helper()
 	if s.t.Failed() {
-		s.t.FailNow() // something is always running
+		s.t.FailNow() // after a failure, the condition that quiet waits for may never hold
 	}
 	s.Heal()
 	s.await("all members are gone", func() bool { return len(s.members()) == 0 })
@@ -253,8 +253,8 @@ func (s *soak) quiet(when string) figures {
 	return f
 }
 
-// reconnected closes the connections to vCenter, waits until both replicas watch it and what they do a moment later is done, and takes the
-// figures.
+// reconnected closes all connections to vCenter, waits until both replicas watch vCenter again and have done what they do right after a login, and
+// takes the figures.
 func (s *soak) reconnected(when string) figures {
 	s.t.Helper()
 	s.outage = true
@@ -266,13 +266,13 @@ func (s *soak) reconnected(when string) figures {
 	s.await("no replica has a lease", func() bool {
 		return leases(s.servers[0].loop)+leases(s.servers[1].loop) == 0
 	})
-	time.Sleep(1200 * time.Millisecond) // reads are repeated once after a second
+	time.Sleep(1200 * time.Millisecond) // after a login, the server repeats its reads once after a second
 	s.web.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
 	return s.sample(when)
 }
 
-// await is eventually that shows the state when it gives up.
+// await is eventually, and logs the state of the soak if the condition is never met.
 func (s *soak) await(what string, holds func() bool) {
 	s.t.Helper()
 	var state string

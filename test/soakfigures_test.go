@@ -12,11 +12,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// figures are what must not grow from one quiet moment to the next.
+// figures are the resources in use at a quiet moment. They must not grow from one quiet moment to the next.
 type figures struct {
 	vcsim.Counts
 	goroutines int   // the servers' own, without the embedded vCenter's
-	heap       int64 // what the servers' code has allocated and still uses, in bytes, by the memory profile
+	heap       int64 // bytes that the servers' code has allocated and still uses, according to the memory profile
 	heapInUse  uint64
 	files      int // open file descriptors; 0 where unknown
 	left       int // files in the temporary directory
@@ -30,7 +30,7 @@ const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB
 func (s *soak) sample(when string) figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range 3 { // finalizers, and what they free; the profile is as of the last collection but one
+	for range 3 { // finalizers run after the first collection and free more memory, and the profile shows the last collection but one
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -51,9 +51,9 @@ func (s *soak) sample(when string) figures {
 	return f
 }
 
-// compare reports what has grown beyond its bound. A deleted group is remembered for an hour, so that no stale call restores it:
-// that may cost a few kB each. Metrics have a series for each kind of action, call and fault, and the second part may meet some that the
-// first did not.
+// compare reports the figures that have grown beyond their bounds. The bounds allow a few kB for each deleted group, because the server remembers such
+// a group for an hour so that no stale call restores it. They also allow new series of metrics, because the second part may have kinds of steps, calls
+// and faults that the first part didn't have.
 func (s *soak) compare(before, after figures) {
 	s.t.Helper()
 	deleted := s.lived.Load()
@@ -110,7 +110,7 @@ func serversGoroutines() (n int) {
 	return n
 }
 
-// serversHeap counts as go tool pprof does: the profile contains samples, one for each runtime.MemProfileRate bytes.
+// serversHeap scales the profile's samples to bytes as go tool pprof does. The profile has one sample for each runtime.MemProfileRate bytes.
 func serversHeap() (bytes int64) {
 	n, _ := runtime.MemProfile(nil, false)
 	records := make([]runtime.MemProfileRecord, n+100)

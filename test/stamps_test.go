@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// stampTexts caches decoded stamps, by their texts: a test that watches a life reads the same few again and again.
+// stampTexts caches decoded stamps by their texts, because a test that watches a life decodes the same few stamps again and again.
 var stampTexts struct {
 	sync.Mutex
 	read map[string]stamp.Stamp
@@ -15,7 +15,7 @@ var stampTexts struct {
 
 const stampTextsMost = 1000
 
-// stampOf is the stamp of a VM.
+// stampOf returns the decoded stamp of a VM.
 func stampOf(vm vcsim.VM) (stamp.Stamp, error) {
 	text := vm.ExtraConfig[stamp.Key]
 	stampTexts.Lock()

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// withStandby brings a group of three up, and its standby members.
+// withStandby creates a group of three members, and waits until they and the standby members are up.
 func withStandby(t *testing.T, r *rig, standby int32) *metacontroller.Group {
 	t.Helper()
 	g := r.serve().group("web", 3)
@@ -26,7 +26,7 @@ func withStandby(t *testing.T, r *rig, standby int32) *metacontroller.Group {
 	return g
 }
 
-// stocked waits until a group is RUNNING, and all of its standby members can be promoted.
+// stocked waits until a group is RUNNING and all of its standby members are ready to be promoted.
 func stocked(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
 	t.Helper()
 	return until(t, g, "it has its standby members", func(a metacontroller.Answer) bool {
@@ -40,7 +40,8 @@ func stocked(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
 	})
 }
 
-// The figure of docs/figures.md, by guests that run Tools: three members and five more, with and without standby members.
+// This test measures the figure in docs/figures.md: how long it takes to scale out from three members to eight, with and without standby members, if
+// the guests run Tools.
 func TestScaleOutWithStandbyMembersTakesABoot(t *testing.T) {
 	t.Parallel()
 	took := map[int32]time.Duration{}
@@ -94,7 +95,7 @@ func TestALifeWithStandbyMembers(t *testing.T) {
 		}
 
 		r.must(r.PowerOn(web + "/web-4"))
-		g.Every = time.Second // it is one too many, and soon gone again
+		g.Every = time.Second // short, because the surplus member is soon removed again
 		until(t, g, "the one that an operator powered on is a member", func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas == 4 })
 		g.Every = 0
 		stocked(t, g)
@@ -104,7 +105,7 @@ func TestALifeWithStandbyMembers(t *testing.T) {
 		until(t, g, "a standby member of the new template is promoted", func(a metacontroller.Answer) bool {
 			for _, m := range a.Status.Members {
 				if m.Reason == plan.ReasonRemoving && a.Status.UpdatedReplicas == 0 {
-					t.Errorf("%s goes before a standby member of the new template is promoted", m.Name)
+					t.Errorf("%s is removed before a standby member of the new template is promoted", m.Name)
 				}
 			}
 			return a.Status.UpdatedReplicas > 0
@@ -123,7 +124,7 @@ func TestALifeWithStandbyMembers(t *testing.T) {
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Standby, s.Deletion.Policy = 1, v1alpha1.DeletionRetain })
 		stocked(t, g)
 		remove(t, g)
-		if left := r.VMs(); len(left) != 2+3 { // the templates, and the members, which are retained
+		if left := r.VMs(); len(left) != 2+3 { // two templates and the three retained members; the standby member is removed
 			t.Errorf("%d VMs are left", len(left))
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// asApplied are the children, whatever the order of their fields is.
+// asApplied returns the children as JSON with sorted fields, so that the order of the fields doesn't matter.
 func asApplied(t testing.TB, g *metacontroller.Group) string {
 	t.Helper()
 	var all map[string]map[string]any
@@ -25,7 +25,7 @@ func asApplied(t testing.TB, g *metacontroller.Group) string {
 		err = json.Unmarshal(text, &all)
 	}
 	must.Succeed(t, err)
-	for _, objects := range all { // which Metacontroller adds, with each of its strategies
+	for _, objects := range all { // leaves out the label that Metacontroller adds to children, with every update strategy
 		for _, object := range objects {
 			labels, _ := object.(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)
 			delete(labels, "controller-uid")
@@ -37,7 +37,7 @@ func asApplied(t testing.TB, g *metacontroller.Group) string {
 	return string(text)
 }
 
-// With server-side apply, a child loses the fields that an answer leaves out: a Service its ports, a ConfigMap its data.
+// With server-side apply, a child loses the fields that an answer leaves out: a Service would lose its ports, for example, and a ConfigMap its data.
 func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 	t.Parallel()
 	for name, serverSide := range map[string]bool{"dynamic apply": false, "server-side apply": true} {
@@ -96,14 +96,14 @@ func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 				g.URL = r.serve().url
 				calls("while a new replica has read nothing yet", sync)
 				r.Up()
-				time.Sleep(20 * time.Second) // a new replica shows the stored status until it has read vCenter
+				time.Sleep(20 * time.Second) // until the new replica has read vCenter, its answers have the stored status
 				up(t, g)
 				same("with vCenter back")
 
 				t.Log("a Service's kind of address can't be changed: it is recreated")
 				for _, c := range []struct {
 					to  v1alpha1.ServiceType
-					has bool // clusterIP None
+					has bool // whether the Service has clusterIP None
 				}{{v1alpha1.ServiceClusterIP, false}, {v1alpha1.ServiceHeadless, true}} {
 					g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Service.Type = c.to })
 					gone := false

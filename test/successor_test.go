@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// impossible are edits after which no member can be made, or what happens in vCenter at the same time.
+// impossible are edits after which no member can be created, each because of the edit itself or because of what happens in vCenter at the same time.
 var impossible = map[string]struct {
 	edit    func(*spec)
 	happens func(*rig)
@@ -54,7 +54,8 @@ func clonesFail(f types.BaseMethodFault) func(*rig) {
 	return func(r *rig) { r.FailTask(vcsim.Clone, func(string) bool { return true }, f, 0) }
 }
 
-// While no new member can be made, for whatever reason, no update takes one down: one that spec.replace names, or that differs from the spec.
+// While no new member can be created, for whatever reason, the server takes no member down: neither one that spec.replace names, nor one that differs
+// from the spec.
 func TestWhileNoMemberCanBeClonedNoUpdateTakesOneDown(t *testing.T) {
 	t.Parallel()
 	n := -1

@@ -31,7 +31,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// recording is what an older server left behind: its stamps in vCenter, and its answers in Kubernetes.
+// recording is the state that an older server left behind: its stamps in vCenter, and its answers in Kubernetes.
 type recording struct {
 	How      string    // how it was recorded
 	At       time.Time // when
@@ -78,8 +78,8 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 	"CreateListView", "ModifyListView", "DestroyView", "FindByInventoryPath", "FindChild", "QueryEvents",
 	"CreateCollectorForEvents", "ReadNextEvents", "DestroyCollector"}
 
-// sinceAdded are what a status of today has in addition to one of commit e44e18e, and the messages, which people read and which are worded
-// differently today. (An EndpointSlice also has when a drain began.)
+// sinceAdded matches the differences between a status of commit e44e18e and one of today that are intended. Today's messages have other words, because
+// they are for people. Today's EndpointSlices also record when a drain began. Today's status also has these fields:
 //   - the conditions Reconciling and Stalled, and MembersDiffer as False, which e44e18e left out; Progressing as False is left out today;
 //   - instanceUUID of members;
 //   - canary.target, what the canary members are;
@@ -103,7 +103,7 @@ func TestAnUpgradeChangesNothing(t *testing.T) {
 			v.AdoptFrom = []inventory.AdoptRule{{Namespace: "default", Folder: legacy}}
 			v.Pool, v.ClusterID = "DC0_C0", "prod"
 		})
-		time.Sleep(time.Minute) // until it is ready: before that, no hook call reaches it
+		time.Sleep(time.Minute) // until the server is ready, because in a cluster no hook call reaches it earlier
 		var groups []*metacontroller.Group
 		for i := range was.Groups {
 			of := &was.Groups[i]
@@ -145,7 +145,7 @@ func TestAnUpgradeChangesNothing(t *testing.T) {
 	})
 }
 
-// stamps are the texts of all stamps, by the VM's name and moRef.
+// stamps returns the texts of all stamps, by the VM's name and moRef.
 func (r *rig) stamps() map[string]string {
 	all := map[string]string{}
 	for _, vm := range r.VMs() {
@@ -154,7 +154,7 @@ func (r *rig) stamps() map[string]string {
 	return all
 }
 
-// rebuild makes the recorded VMs again, and returns the recording with the moRefs and the fingerprint that are theirs now.
+// rebuild creates the recorded VMs again, and returns the recording with the moRefs and the fingerprint of the new VMs.
 func (r *rig) rebuild(was recording, text string) recording {
 	r.t.Helper()
 	ctx := context.Background()
@@ -186,7 +186,7 @@ func (r *rig) rebuild(was recording, text string) recording {
 		if is := now[id]; is != "" {
 			return is
 		}
-		return id // of a VM that was gone before the recording
+		return id // the moRef of a VM that was removed before the recording
 	})
 	text = regexp.MustCompile(`,\\?"fd00::1\d\\?"\]`).ReplaceAllString(text, "]") // the guests here report one address
 	is := readRecording(r.t.(*testing.T), []byte(text))
@@ -214,7 +214,7 @@ func (r *rig) dress(was recordedVM, vm *object.VirtualMachine) {
 	r.t.Helper()
 	ctx := context.Background()
 	where := path.Join(was.Folder, was.Name)
-	r.task(vm.Rename(ctx, was.Name)) // in quarantine it is named after its moRef
+	r.task(vm.Rename(ctx, was.Name)) // a VM in quarantine has its moRef in its name, and the new VM has another moRef
 	r.must(r.SetExtraConfig(where, stamp.Key, was.Stamp))
 	if len(was.Tags) > 0 {
 		wire := soap.NewClient(r.URL(), true)
@@ -223,7 +223,7 @@ func (r *rig) dress(was recordedVM, vm *object.VirtualMachine) {
 		r.must(client.Login(ctx, r.URL().User))
 		for _, tag := range was.Tags {
 			category, name, _ := strings.Cut(tag, "/")
-			_, _ = r.AddTag(category, name) // or it exists
+			_, _ = r.AddTag(category, name) // fails if the tag exists
 			r.must(tags.NewManager(client).AttachTag(ctx, name, vm.Reference()))
 		}
 		r.must(client.Logout(ctx))
@@ -243,7 +243,7 @@ func (r *rig) dress(was recordedVM, vm *object.VirtualMachine) {
 	}
 }
 
-// fingerprint is the one of a template.
+// fingerprint returns the fingerprint of a template.
 func (r *rig) fingerprint(template *object.VirtualMachine) string {
 	r.t.Helper()
 	var vm mo.VirtualMachine
@@ -251,7 +251,7 @@ func (r *rig) fingerprint(template *object.VirtualMachine) string {
 	return disks.Fingerprint(vm.Config.InstanceUuid, vm.Config.Hardware.Device)
 }
 
-// differences lists what of one value, as JSON, is not in the other.
+// differences lists the paths at which two values, as JSON, differ.
 func differences(t *testing.T, was, is any) (all []string) {
 	t.Helper()
 	a, b := map[string]string{}, map[string]string{}
@@ -271,7 +271,7 @@ func differences(t *testing.T, was, is any) (all []string) {
 	return all
 }
 
-// flatten puts the scalars of a value into a map, by their path.
+// flatten puts the scalars of a value into a map, by their paths.
 func flatten(t *testing.T, value any, into map[string]string) {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -21,13 +21,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// newVanishRig starts a vCenter with several hosts, and each VM is on one of them.
+// newVanishRig starts a vCenter with three hosts, so that a host can leave the inventory with only some of the VMs.
 func newVanishRig(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, vcsim.Config{Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 }
 
-// couldBothRun counts the VMs that are on beyond the first of each ordinal, in the inventory or not.
+// couldBothRun counts the powered-on VMs beyond the first of each ordinal, both in the inventory and outside it.
 func (r *rig) couldBothRun() (more int) {
 	seen := map[int32]bool{}
 	for _, vm := range slices.Concat(r.AllVMs()) {
@@ -43,7 +43,7 @@ func (r *rig) couldBothRun() (more int) {
 	return more
 }
 
-// neverTwo checks until the test ends that no two VMs of one ordinal run.
+// neverTwo checks until the test ends that no two VMs of one ordinal are powered on at the same time.
 func (r *rig) neverTwo() {
 	stop := r.sample(r.couldBothRun)
 	r.t.Cleanup(func() {
@@ -53,7 +53,7 @@ func (r *rig) neverTwo() {
 	})
 }
 
-// removeHostOf removes the host of a VM from the inventory, and returns it and the number of members on it.
+// removeHostOf removes the host of a VM from the inventory, and returns the host's name and the number of members that left the inventory with it.
 func (r *rig) removeHostOf(vm string) (host string, members int) {
 	r.t.Helper()
 	d, err := r.VCenter.Details(vm)
@@ -84,7 +84,7 @@ func tallyVanished(s v1alpha1.VmGroupStatus) (n int) {
 	return n
 }
 
-// stays syncs a group for a while, in which nothing may be cloned.
+// stays syncs a group for a while, and checks that the server clones no VM.
 func (r *rig) stays(g *metacontroller.Group, during time.Duration) {
 	r.t.Helper()
 	before := r.Calls()["CloneVM_Task"]
@@ -110,7 +110,7 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 		hasVanished(t, g, n, "its host "+host+" was removed from the inventory by ")
 		r.stays(g, 10*time.Minute)
 		s.stop()
-		g.URL = r.serve().url // this server never saw the members
+		g.URL = r.serve().url // a server that never saw the members
 		hasVanished(t, g, n, "its host "+host+" was removed from the inventory by ")
 		r.stays(g, 10*time.Minute)
 		r.must(r.AddHost(host))
@@ -125,7 +125,7 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 	})
 }
 
-// Members that served all the time are kept, with the same VMs, whichever process and status see the VMs that come back.
+// Members that served all the time keep their VMs when vanished VMs come back, no matter which process sees the VMs come back, and with which status.
 func TestNoMemberThatServedGoesForOneThatReturns(t *testing.T) {
 	t.Parallel()
 	for _, givenUp := range []bool{true, false} {
@@ -186,7 +186,7 @@ func TestNoMemberThatServedGoesForOneThatReturns(t *testing.T) {
 	}
 }
 
-// Most of six members are missing, and are not given up.
+// Most of the six members are missing, and no operator has given them up.
 func TestTheMembersThatServedStayWhenMostReturn(t *testing.T) {
 	t.Parallel()
 	for _, restarted := range []bool{false, true} {
@@ -197,7 +197,7 @@ func TestTheMembersThatServedStayWhenMostReturn(t *testing.T) {
 				s := r.serve()
 				g := s.group("web", 6)
 				up(t, g)
-				stays := r.details(web + "/web-0").Host // maybe with others of its group
+				stays := r.details(web + "/web-0").Host // the host may also run other members of the group
 				var hosts []string
 				for i := 1; i < 6; i++ {
 					vm := fmt.Sprint(web, "/web-", i)
@@ -243,7 +243,7 @@ func TestNoMemberIsClonedAgainAfterVCenterIsRestoredFromABackup(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		r.must(r.Restore(backup))
 		hasVanished(t, g, 2, "restore from a backup")
-		g.Scale(4) // the new one has the moRef of one that vanished
+		g.Scale(4) // after the restore, vCenter gives the new member the moRef of a vanished one
 		until(t, g, "a fourth member exists", func(a metacontroller.Answer) bool {
 			return a.Status.CurrentReplicas == 4 && a.Status.ReadyReplicas == 2
 		})
@@ -300,7 +300,7 @@ func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 	}
 }
 
-// released waits until a member has lost its stamp, and returns it.
+// released waits until a member has lost its stamp, and returns the member's VM.
 func (r *rig) released(was map[string]string) vcsim.VM {
 	r.t.Helper()
 	var found vcsim.VM
@@ -315,7 +315,7 @@ func (r *rig) released(was map[string]string) vcsim.VM {
 	return found
 }
 
-// Found by a randomized test (test, seed 900214): the status still had a member that was released, and that left with its host.
+// Found by TestChaos (seed 900214): a member had been released and then left the inventory with its host, but the status still listed it.
 func TestADeletionThatRetainsEndsThoughMembersLeftWithTheirHost(t *testing.T) {
 	t.Parallel()
 	for _, back := range []bool{true, false} {
@@ -368,7 +368,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 				r.task(r.vm("web-0").Reconfigure(t.Context(), types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}))
 				time.Sleep(time.Second)
 				host, _ := r.removeHostOf("web-0")
-				if restarted { // only the returned VM's stamp shows it
+				if restarted { // a new server learns only from the returned VM that the VM has no stamp any more
 					s.stop()
 					g.URL = r.serve().url
 					hasVanished(t, g, 1, "its host "+host)
@@ -383,7 +383,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 	}
 }
 
-// vCenter's filter of bursts leaves the 31st identical event out of what QueryEvents returns, and event keys overflow to negative ones.
+// vCenter filters bursts of events, so QueryEvents doesn't return the 31st identical event. Event keys can overflow and become negative.
 func TestManyMembersThatAUserDestroysAtOnceAreAllReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

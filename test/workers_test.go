@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// workers runs many lives, several at once.
+// workers runs many lives, several at the same time.
 type workers struct {
-	abreast int           // how many lives run at once
+	abreast int           // how many lives run at the same time
 	first   uint64        // the first seed
 	lives   int           // how many lives to run, if lasts is 0
-	lasts   time.Duration // or for how long, in real time
-	more    func() string // what else to log about progress
+	lasts   time.Duration // how long to start new lives, in real time; 0: lives decides
+	more    func() string // returns additional text for the progress log
 }
 
 // run runs each life in a subtest of its own, and logs progress every half minute.

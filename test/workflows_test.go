@@ -8,7 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// The token of the release can write releases and packages: only the steps that do so have it, and none that builds or runs what it downloads.
+// The release's token can write releases and packages. So only the steps that write them have the token, and no step has it that builds or runs
+// downloaded code.
 func TestOnlyTheStepsOfAReleaseThatNeedItHaveAToken(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../.github/workflows/release.yaml")
