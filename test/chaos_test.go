@@ -16,16 +16,15 @@ var (
 	chaosParallel = flag.Int("chaos.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")
 )
 
-// TestChaos runs lives by scripts that a seed gives: users edit, delete and recreate; operators power, destroy, move, rename,
-// snapshot, re-tag, and remove the folder; guests fail; a replica's wire breaks in every way; replicas of the server are stopped,
-// killed, started, and paused at a call; stale parents arrive. What must never happen is watched all the time (see watch). Once the trouble ends,
-// there must be exactly the members of the spec, and after the delete nothing but the unmanaged VMs, unchanged (and what was
-// retained).
+// TestChaos runs lives whose scripts a seed determines. Users edit, delete and recreate the group. Operators power VMs on and off, destroy, move, rename,
+// snapshot and re-tag VMs, and remove the folder. Guests fail. The wire of a replica breaks in every way. Replicas of the server are stopped, killed,
+// started, and paused at a call. Stale parents arrive. A watch checks all the time that nothing happens that must never happen (see watch). Once the
+// trouble has ended, exactly the members of the spec must exist. After the deletion, only the unmanaged VMs (unchanged) and the retained VMs may exist.
 //
 //	go test ./test -run 'TestChaos$' -v -timeout 1h -chaos.for 50m -chaos.parallel 6
 //
-// A failing script is shrunk, and what remains of it is printed as the flags that run it again. Lives are not deterministic,
-// because vCenter and the replicas take their own time: try them a few times (-chaos.repeat).
+// The test shrinks a failing script, and prints the flags that run the shrunk script again. Lives are not deterministic, because the order in which
+// vCenter and the replicas act varies: run a script a few times (-chaos.repeat).
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	some, err := parseKeep(*chaosKeep)

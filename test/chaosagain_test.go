@@ -14,10 +14,10 @@ var (
 	chaosRepeat = flag.Int("chaos.repeat", 0, "how often to repeat a failing life of any kind, to see how often it fails again")
 )
 
-// outcome is the result of a life: the violations, and what happened.
+// outcome is the result of a life: the violations, and a diary of what happened.
 type outcome struct{ wrong, diary []string }
 
-// shrinkTime is how long a failing life is shrunk.
+// shrinkTime returns the time limit for shrinking a failing life.
 func shrinkTime(campaign bool) time.Duration {
 	if *chaosShrink == 0 && campaign {
 		return 3 * time.Minute
@@ -28,14 +28,14 @@ func shrinkTime(campaign bool) time.Duration {
 // again tries a failed life again: with all its steps (or breaks), and with fewer.
 type again[T any] struct {
 	live  func([]T) outcome
-	flags func([]T) string // which run these steps
-	// What to do, and for how long: see the flags of these names.
+	flags func([]T) string // returns the flags that run these steps
+	// repeat and shrink have the values of the flags -chaos.repeat and -chaos.shrink.
 	repeat int
 	shrink time.Duration
 }
 
-// report fails the test because of a life. On one line it returns what was wrong, how often that happens again, and the fewest steps
-// with which it still does.
+// report fails the test because a life failed. It returns one line: what was wrong, how often the life fails again, and the fewest steps with which it
+// still fails.
 func (a again[T]) report(t *testing.T, steps []T, o outcome) string {
 	t.Helper()
 	t.Errorf("%s\nagain: %s\nwhat happened:\n%s", strings.Join(o.wrong, "\n"), a.command(steps), strings.Join(o.diary, "\n"))
@@ -59,7 +59,7 @@ func (a again[T]) report(t *testing.T, steps []T, o outcome) string {
 
 func (a again[T]) command(steps []T) string { return "go test ./test -race " + a.flags(steps) }
 
-// repeats says how often a life fails again.
+// repeats runs a life again, and returns a text that says how often it failed.
 func (a again[T]) repeats(steps []T) string {
 	if a.repeat == 0 {
 		return ""
@@ -77,13 +77,13 @@ func (a again[T]) fails(steps []T, times int) (n int) {
 	return n
 }
 
-// first is the first line of a text, cut to the length of a name.
+// first returns the first line of a text, cut to the length of a name.
 func first(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line[:min(len(line), 100)]
 }
 
-// againOf is how the random life of a seed is tried again.
+// againOf returns an again that repeats the random life of a seed.
 func againOf(t *testing.T, seed uint64, planted *defect) again[step] {
 	return again[step]{repeat: *chaosRepeat,
 		live: func(some []step) outcome { return runLife(t, seed, some, planted, newCounts()) },

@@ -25,7 +25,7 @@ func (c *counts) add(kind, name string) {
 	c.of[kind][name]++
 }
 
-// sums are the totals, on one line.
+// sums returns the totals of all kinds, on one line.
 func (c *counts) sums() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *counts) sums() string {
 	return fmt.Sprintf("%d operations, %d breaks", total("operation"), total("break"))
 }
 
-// String has one line for each kind, with its counts.
+// String returns one line for each kind, with the kind's counts.
 func (c *counts) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// departures are the ways in which VMs leave vCenter's inventory, while they run on, and come back.
+// departures are the ways in which VMs leave vCenter's inventory, where they continue to run, and come back.
 var departures = []operation{
 	{"a host is removed", 10, func(l *life) {
 		host := pick(l.rand, []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"})
@@ -53,8 +53,8 @@ var departures = []operation{
 	}},
 }
 
-// depart notes the VMs that are about to leave the inventory. It reports false if one of them is in no status yet: if all replicas
-// of the server stopped now, nothing would remember it (docs/design.md, known limits).
+// depart notes the VMs that are about to leave the inventory. It returns false, so that they stay, if the status doesn't list one of them yet: if all
+// replicas of the server stopped now, no record of that VM would be left (docs/design.md, known limits).
 func (l *life) depart(leaves func(vcsim.VM) bool) bool {
 	var kept []string
 	for _, vm := range slices.DeleteFunc(l.ours(), func(vm vcsim.VM) bool { return !leaves(vm) }) {
@@ -70,10 +70,10 @@ func (l *life) depart(leaves func(vcsim.VM) bool) bool {
 	return true
 }
 
-// returning brings VMs back, and follows those that the life knows by their moRefs.
+// returning brings VMs back to the inventory. The VMs get new moRefs, so returning updates the moRefs of unmanaged VMs that the life has noted.
 func (l *life) returning(do func() error) error {
 	if l.deleting {
-		l.missingStay() // the deletion may have ended already for the server, without them
+		l.missingStay() // the server may have finished the deletion already, without the missing VMs
 	}
 	before := refsOf(l.VMs())
 	err := do()
@@ -81,7 +81,7 @@ func (l *life) returning(do func() error) error {
 		if slices.Contains(before, vm.Ref.Value) {
 			continue
 		}
-		l.retagged[vm.Ref.Value] = true // it lost its tags
+		l.retagged[vm.Ref.Value] = true // a VM loses its tags when it leaves the inventory
 		for ref, was := range l.unmanaged {
 			if was.InstanceUUID == vm.InstanceUUID && ref != vm.Ref.Value {
 				delete(l.unmanaged, ref)
@@ -92,7 +92,7 @@ func (l *life) returning(do func() error) error {
 	return err
 }
 
-// bringBack brings back everything that is not in the inventory.
+// bringBack brings back all hosts and VMs that have left the inventory.
 func (l *life) bringBack() {
 	for _, host := range l.RemovedHosts() {
 		l.say("an operator adds %s back: %v", host, l.returning(func() error { return l.AddHost(host) }))

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// fitPersistent changes what the API server refuses beside persistent disks.
+// fitPersistent removes the settings that the API server refuses in a spec with persistent disks.
 func (l *life) fitPersistent() {
 	if s := &l.group.Spec; s.HasPersistentDisks() {
 		s.Adopt, s.Deletion.QuarantineSeconds, s.Standby = nil, 0, 0
@@ -24,7 +24,7 @@ func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 	for _, d := range l.FirstClassDisks() {
 		here[d.ID] = true
 		owner := d.Metadata[disks.KeyOwner]
-		known := slices.DeleteFunc(slices.Clone(d.UUIDs), func(id string) bool { return w.isExcused(id) }) // a user gave the others up while vCenter did not have them
+		known := slices.DeleteFunc(slices.Clone(d.UUIDs), func(id string) bool { return w.isExcused(id) }) // without the VMs that a user gave up while they were not in vCenter's inventory
 		if len(known) > 1 {
 			return fmt.Sprintf("the disk %s is in %v", d.Name, d.VMs)
 		}
@@ -64,7 +64,7 @@ func (w *watch) mayDelete(l *life, owner string) bool {
 	return l.profile.shape == "persistent" && ordinal >= w.wanted
 }
 
-// ownerOf is the UID and ordinal that the stamp of the VM with that instanceUuid has; empty if it has none.
+// ownerOf returns the UID and the ordinal in the stamp of the VM with this instanceUuid; empty if no such VM has a stamp.
 func ownerOf(vms []vcsim.VM, instanceUUID string) string {
 	for _, vm := range vms {
 		if s, err := stampOf(vm); err == nil && s.InstanceUUID == instanceUUID {

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// converge ends all trouble, and waits until the group is as its spec says.
+// converge ends all troubles, and waits until the group is as its spec says.
 func (l *life) converge() {
 	l.say("converge")
 	l.Up()
@@ -30,13 +30,13 @@ func (l *life) converge() {
 	l.reach()
 }
 
-// seldom is the time between two hook calls of a life that only waits. The server needs none to do its work, and Metacontroller's own,
-// every two seconds, take more processor time than all the rest of a life.
+// seldom is the time between two hook calls of a life that only waits. The server works without hook calls, and Metacontroller's usual calls, every two
+// seconds, would take more processor time than the rest of a life.
 const seldom = 15 * time.Second
 
-// reach calls until the group is as its spec says, and all replicas say so. Then its availability is promised.
+// reach makes hook calls until the group is as its spec says and all replicas report that. From then on, the watch checks the promised availability.
 func (l *life) reach() {
-	for began := time.Now(); l.off() != ""; time.Sleep(seldom) { // another replica may still correct what one replica began
+	for began := time.Now(); l.off() != ""; time.Sleep(seldom) { // a replica may report RUNNING before another replica has corrected a step of the first
 		if l.watch.still(began) {
 			l.t.Fatalf("never as the spec says: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
@@ -46,19 +46,19 @@ func (l *life) reach() {
 		l.reap()
 		agreed = true
 		for _, c := range slices.Clone(l.replicas) {
-			// A replica without a session hasn't read vCenter: its answer is the stored status.
+			// A replica without a session hasn't read vCenter, so its answer only repeats the stored status.
 			for began, a := time.Now(), l.call(c); !c.dead.Load() && (!metacontroller.Running(a) || l.sessionsOf(c) == 0); a = l.call(c) {
-				l.helpWith(a) // one that was disconnected may remember a VM that the others know to be gone
+				l.helpWith(a) // a replica that was disconnected may still wait for a VM that, as the other replicas know, is permanently gone
 				time.Sleep(3 * time.Second)
 				if l.watch.still(began) {
 					l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 				}
 			}
-			agreed = agreed && !c.dead.Load() // otherwise the replica that takes its place is asked too
+			agreed = agreed && !c.dead.Load() // if the replica was killed, the loop also asks the replica that takes its place
 		}
 	}
-	// A replica that saw fewer members a moment ago may have marked one too many: it withdraws the mark, or the group makes another
-	// standby member in the place of one that is gone.
+	// A replica that saw fewer members a moment ago may have marked one member too many. It then withdraws the mark, or the group gets another standby
+	// member instead of the removed one.
 	for began := time.Now(); l.off() != "" && !l.watch.still(began); {
 		time.Sleep(time.Second)
 	}
@@ -70,7 +70,7 @@ func (l *life) reach() {
 	l.watch.wants(*l.group.Spec.Replicas, false)
 }
 
-// repair makes all guests healthy, removes snapshots, answers questions, restores what was hidden and the Secret, and ends a pause.
+// repair makes all guests healthy, removes snapshots, answers questions, restores hidden objects and the Secret, and ends a pause.
 func (l *life) repair() {
 	l.show()
 	l.answer()
@@ -82,7 +82,7 @@ func (l *life) repair() {
 	for _, host := range chaosHosts {
 		l.must(l.FillHost(host, false))
 	}
-	if plan.RulesOf(&l.group.Spec).Wanted() { // otherwise it may stay as it is
+	if plan.RulesOf(&l.group.Spec).Wanted() { // without wanted rules, a group doesn't need DRS, which may stay off
 		for i := range 2 {
 			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual})}))
 		}
@@ -91,7 +91,7 @@ func (l *life) repair() {
 	l.CutGuests(false)
 	for _, vm := range l.ours() {
 		l.StopService(vm.Ref.Value, false)
-		_ = l.SetHealth(vm.Path, vcsim.Healthy) // it may be gone
+		_ = l.SetHealth(vm.Path, vcsim.Healthy) // fails if the VM was removed after the listing
 		_ = l.RemoveSnapshots(vm.Path)
 	}
 	l.restore()
@@ -133,7 +133,7 @@ func (l *life) emptyQuarantine(a metacontroller.Answer) {
 	}
 }
 
-// countSessions checks that no replica has more than one session, except for those that a broken wire kept from it.
+// countSessions checks that each replica has one session. It allows for additional sessions that a replica can't know because a wire broke.
 func (l *life) countSessions() {
 	for _, c := range l.replicas {
 		c.mu.Lock()
@@ -156,7 +156,7 @@ func (l *life) sessionsOf(c *chaosReplica) (n int) {
 	return n
 }
 
-// end deletes the group and checks what is left: nothing, or as many VMs without a stamp as there were members.
+// end deletes the group, and checks which VMs are left: none, or, if the policy is Retain, as many VMs without a stamp as there were members.
 func (l *life) end(retain bool) {
 	left := 0
 	if retain {
@@ -167,11 +167,11 @@ func (l *life) end(retain bool) {
 	l.deleting, l.ending = true, true
 	l.promises()
 	existed, members, disks := refsOf(l.VMs()), refsOf(l.mine()), l.group.Status.Disks
-	duplicates := refsOf(slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool { // which are powered off, and released like members
+	duplicates := refsOf(slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool { // duplicates are powered off, and a deletion with Retain releases them like members
 		stamp, err := stampOf(vm)
 		return err != nil || stamp.Why != plan.WhyDuplicate || stamp.Quarantined.IsZero()
 	}))
-	ask, one := l.any, l.rand.IntN(2) == 0 && l.faults == nil // that replica knows what it did; another one may end the group before it is asked
+	ask, one := l.any, l.rand.IntN(2) == 0 && l.faults == nil // only one replica is called, so that it can report its own steps; another replica might finish the deletion before it
 	if only := l.any(); one {
 		ask = func() *chaosReplica { return only }
 	}
@@ -190,7 +190,8 @@ func (l *life) end(retain bool) {
 	l.watch.look(l)
 	l.untouched()
 	retained := slices.DeleteFunc(l.leftBehind(), func(vm vcsim.VM) bool {
-		// A clone that appeared later may be one too many; it never ran. A former group's member that was missing at its end was released later.
+		// Two kinds of VMs are no errors: a surplus clone that appeared during the deletion and never ran, and a member that was missing when its former group
+		// ended, and was released later.
 		return !isOn(vm) && (!slices.Contains(existed, vm.Ref.Value) || slices.Contains(duplicates, vm.Ref.Value)) || l.stayed[vm.InstanceUUID]
 	})
 	if len(retained) != left || tally(retained, isOn) != left {
@@ -207,7 +208,7 @@ func (l *life) end(retain bool) {
 	}
 }
 
-// untouched checks that unmanaged VMs have not changed.
+// untouched checks that the unmanaged VMs have not changed.
 func (l *life) untouched() {
 	now := map[string]vcsim.VM{}
 	for _, vm := range l.VMs() {

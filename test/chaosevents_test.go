@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// touches notes that an operator powers a VM off or removes it, or may do so.
+// touches notes that an operator powers off or removes a VM, or tries to.
 func (w *watch) touches(vm vcsim.VM) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *life) judgeBlame() {
 	}
 }
 
-// judgeLastEvents checks that the Events of a deleted group name each member that was removed, and that they say that disks stay.
+// judgeLastEvents checks that the Events of a deleted group name each removed member and say which persistent disks are kept.
 func (l *life) judgeLastEvents(members []string, disks []v1alpha1.PersistentDisk) {
 	events := eventsOf(l.t, l.group)
 	for _, ref := range members {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ours are the VMs that have the group's stamp and are not copies.
+// ours returns the VMs that have the group's stamp and are not copies.
 func (l *life) ours() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		stamp, err := stampOf(vm)
@@ -26,7 +26,7 @@ func (l *life) ours() []vcsim.VM {
 	})
 }
 
-// mine are those of them that are not in quarantine.
+// mine returns the VMs of ours that are not in quarantine.
 func (l *life) mine() []vcsim.VM {
 	return slices.DeleteFunc(l.ours(), func(vm vcsim.VM) bool {
 		stamp, _ := stampOf(vm)
@@ -34,7 +34,7 @@ func (l *life) mine() []vcsim.VM {
 	})
 }
 
-// off reports what differs from the spec; empty if nothing does.
+// off returns how the group differs from its spec; empty if it doesn't.
 func (l *life) off() string {
 	if l.deleting {
 		return "the former group is not gone"
@@ -61,7 +61,7 @@ func (l *life) off() string {
 			return text
 		}
 		perOrdinal[stamp.Ordinal] = true
-		if stamp.Fingerprint != "" { // otherwise contentIds were hidden when it was cloned
+		if stamp.Fingerprint != "" { // without a fingerprint, vCenter hid the contentIds when the member was cloned
 			prints[stamp.Fingerprint] = true
 		}
 	}
@@ -74,7 +74,7 @@ func (l *life) off() string {
 	return l.offRules()
 }
 
-// offInQuarantine reports what is wrong with a VM in quarantine.
+// offInQuarantine returns what is wrong with a VM in quarantine.
 func (l *life) offInQuarantine(vm vcsim.VM, stamp stamp.Stamp) string {
 	keep := time.Duration(l.group.Spec.Deletion.QuarantineSeconds) * time.Second
 	switch {
@@ -86,7 +86,7 @@ func (l *life) offInQuarantine(vm vcsim.VM, stamp stamp.Stamp) string {
 	return ""
 }
 
-// revision is the revision that the spec asks for.
+// revision returns the revision of the present spec.
 func (l *life) revision() string {
 	ref, wanted := plan.UserDataOf(&l.group.VmGroup)
 	if !wanted || l.group.Related == nil {
@@ -102,7 +102,7 @@ func (l *life) restore() {
 	}
 }
 
-// offPlace reports what is wrong with a member's place, or with what its guest knows.
+// offPlace returns what is wrong with a member's place, or with the data that its guest got.
 func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	d, err := l.Details(vm.Path)
 	if err != nil {
@@ -165,7 +165,7 @@ func (l *life) addressOf(d vcsim.Details) string {
 	return "10.0.0." + host
 }
 
-// offMarks reports what is wrong with a member's tags and attributes. The server doesn't undo what operators change by hand.
+// offMarks returns what is wrong with a member's tags and attributes. It skips VMs whose marks an operator changed, as the server doesn't undo that.
 func (l *life) offMarks(vm vcsim.VM) string {
 	if l.retagged[vm.Ref.Value] {
 		return ""
@@ -183,8 +183,8 @@ func (l *life) offMarks(vm vcsim.VM) string {
 	return ""
 }
 
-// offRules reports what is wrong with the DRS rules: of each cluster, one that keeps its members apart if they are two or more, and one for
-// each host group that members have, if the spec asks for them.
+// offRules returns what is wrong with the DRS rules. If the spec asks for rules, each cluster must have one rule that keeps its members apart if it has
+// two or more, and one rule for each host group of its members.
 func (l *life) offRules() string {
 	wanted := plan.RulesOf(&l.group.Spec)
 	for i := range 2 {
@@ -227,8 +227,8 @@ func (l *life) offRules() string {
 	return ""
 }
 
-// withoutOrphans leaves out the rules of groups that are gone and reported that vCenter refused to remove them: a group ends all
-// the same. These rules no longer name a VM.
+// withoutOrphans leaves out the rules of former groups that reported that vCenter refused to remove their rules. Such a deletion completes anyway, and
+// leaves rules that no longer name a VM.
 func (l *life) withoutOrphans(rules []vcsim.Rule) []vcsim.Rule {
 	return slices.DeleteFunc(rules, func(rule vcsim.Rule) bool {
 		return len(rule.VMs) == 0 && slices.ContainsFunc(l.unruly, func(uid types.UID) bool { return strings.HasSuffix(rule.Name, " "+string(uid)) })

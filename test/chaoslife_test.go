@@ -30,29 +30,29 @@ type life struct {
 	born     int // replicas started so far
 	lives    int // groups of this name so far
 	group    *metacontroller.Group
-	// deleting: the group is deleted, but not gone yet.
+	// deleting is set while the group is being deleted.
 	deleting bool
-	// ending: this is the last deletion.
+	// ending is set if the life ends with this deletion.
 	ending bool
-	past   []v1alpha1.VmGroup     // what Kubernetes stored of this group before
+	past   []v1alpha1.VmGroup     // former stored versions of this group, for stale calls
 	specs  []v1alpha1.VmGroupSpec // that users once asked for
-	// unmanaged are the unmanaged VMs, as they were when they appeared.
+	// unmanaged are the unmanaged VMs by moRef, as they were when they appeared.
 	unmanaged map[string]vcsim.VM
 	retagged  map[string]bool // VMs whose tags and attributes an operator changed by hand
 	stayed    map[string]bool // members, by instanceUuid, that were missing as their group ended with Retain
 	hidden    []vcsim.VM
-	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
+	unruly    []types.UID // former groups whose DRS rules vCenter refused to remove
 	backup    *vcsim.Backup
 	versions  [2]vim.ManagedObjectReference // the VM templates of golden; the first is the present one
 	*faults                                 // nil in random lives
 	wires     []*vcsim.Wire                 // of all replicas so far
-	asked     time.Time                     // when a replica was last asked to finalize the group, which was not selected
+	asked     time.Time                     // when a replica was last called to finalize the group because it wasn't selected
 }
 
 // siteA and siteB are host groups of each cluster.
 const siteA, siteB = "site-a", "site-b"
 
-// docker0 is its address in every guest; it leads to no member.
+// docker0 is the address of the docker0 bridge, the same in every guest, so no member can be reached at it.
 const docker0 = "172.17.0.1"
 
 // runLife runs the random life of a seed through the steps.
@@ -85,7 +85,7 @@ func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *c
 	})
 }
 
-// inBubble runs a life, with a vCenter and replicas of its own, which end with it.
+// inBubble runs a life in a bubble, with its own vCenter and replicas, which end with the life.
 func inBubble(t *testing.T, by way, p profile, planted *defect, counts *counts, live func(*life)) (o outcome) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, w := &trial{TB: t}, newWatch()
@@ -148,12 +148,12 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 	return l
 }
 
-// wait waits up to this many seconds.
+// wait waits for a random time of at most this many seconds.
 func (l *life) wait(most int) {
 	time.Sleep(time.Duration(l.rand.IntN(1000*most)) * time.Millisecond)
 }
 
-// begin introduces the group as a newly created one.
+// begin resets what the life and the watch know about the group, because the group is newly created.
 func (l *life) begin() {
 	l.lives++
 	l.deleting, l.past, l.specs = false, nil, []v1alpha1.VmGroupSpec{*l.group.Spec.DeepCopy()}
@@ -170,7 +170,7 @@ func (l *life) isUnmanaged(path string) {
 	}
 }
 
-// calls has Metacontroller call a few times.
+// calls has Metacontroller make a few hook calls.
 func (l *life) calls() {
 	for range l.rand.IntN(4) {
 		l.call(l.any())
@@ -218,7 +218,7 @@ func (l *life) edited(format string, args ...any) {
 	l.watch.wants(*l.group.Spec.Replicas, true)
 }
 
-// recreate checks what a finalized group left, and creates another of the same name.
+// recreate checks what a finalized group left behind, and creates another group of the same name.
 func (l *life) recreate() {
 	l.say("%s is finalized", l.group.UID)
 	l.missingStay()
@@ -253,7 +253,7 @@ func (l *life) missingStay() {
 	}
 }
 
-// keepRetained moves away VMs that a group left, because their names are needed.
+// keepRetained moves the retained VMs of a former group to another folder, because the next group needs their names.
 func (l *life) keepRetained() {
 	for _, vm := range l.leftBehind() {
 		place := fmt.Sprintf("/DC0/vm/retained-%d", l.lives)
@@ -265,7 +265,7 @@ func (l *life) keepRetained() {
 	}
 }
 
-// leftBehind are VMs without a stamp that are neither templates, nor becoming such, nor unmanaged.
+// leftBehind returns the VMs that a former group left: VMs without a stamp, except for templates, VMs that become templates, and unmanaged VMs.
 func (l *life) leftBehind() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		_, unmanaged := l.unmanaged[vm.Ref.Value]
@@ -273,7 +273,7 @@ func (l *life) leftBehind() []vcsim.VM {
 	})
 }
 
-// trial is the test as a life sees it: it records failures, so that a script can be tried again.
+// trial is the testing.TB of a life. It records failures instead of failing the test, so that a script can be run again.
 type trial struct {
 	testing.TB
 	report   func(string)
@@ -282,7 +282,7 @@ type trial struct {
 	cleanups []func()
 }
 
-// run runs a function that can end with Fatal, and then the clean-ups.
+// run runs a function that may call Fatal, and then the clean-ups.
 func (t *trial) run(do func()) {
 	run := func(f func()) {
 		done := make(chan struct{})

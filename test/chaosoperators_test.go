@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// onMember is what an operator does to a member, or to a VM in quarantine. If it fails (the VM is busy, or has been removed), nothing has
-// happened.
+// onMember returns an operation in which an operator does something to a member, or to a VM in quarantine. If do fails, because the VM is busy or has
+// been removed, the life continues as if the operator had done nothing.
 func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation {
 	return operation{name, weight, func(l *life) {
 		ours := l.ours()
@@ -146,7 +146,7 @@ var operators = []operation{
 	}},
 	{"delete the folder", 3, func(l *life) {
 		folder := pick(l.rand, chaosFolders)
-		off := l.rand.IntN(3) > 0 // otherwise vCenter refuses if a VM in it is on
+		off := l.rand.IntN(3) > 0 // if no VM is powered off first, vCenter refuses the deletion while a VM in the folder is powered on
 		for _, vm := range l.VMs() {
 			if !strings.HasPrefix(vm.Path, folder+"/") {
 				continue
@@ -164,7 +164,7 @@ var operators = []operation{
 			switch {
 			case here < 0 && !slices.ContainsFunc(outside, same):
 				delete(l.unmanaged, ref)
-			case here >= 0 && strings.HasPrefix(inside[here].Path, folder+"/"): // it is off: the folder stays if a VM in it refuses
+			case here >= 0 && strings.HasPrefix(inside[here].Path, folder+"/"): // vCenter refused the deletion because of another VM, but this one has been powered off
 				l.unmanaged[ref] = inside[here]
 			}
 		}
@@ -189,13 +189,13 @@ var operators = []operation{
 	}},
 }
 
-// chaosFolders are the group's folder, most often, and those above it.
+// chaosFolders are the folders to choose from: three times the group's folder, so that it is chosen most often, and the folders above it.
 var chaosFolders = []string{web, web, web, "/DC0/vm/vm-operator/default", "/DC0/vm/vm-operator"}
 
 // chaosHosts are all hosts.
 var chaosHosts = []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"}
 
-// onFolder has an operator do something to the folder at a path.
+// onFolder makes an operator do something to the folder at a path.
 func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*object.Task, error)) error {
 	ref, err := l.Find(path)
 	if err != nil {
@@ -217,7 +217,7 @@ func (l *life) answer() {
 	}
 }
 
-// show restores all rights.
+// show makes all hidden objects visible again.
 func (l *life) show() {
 	for _, vm := range l.hidden {
 		l.Show(vm.Ref)
@@ -225,7 +225,7 @@ func (l *life) show() {
 	l.hidden = nil
 }
 
-// inGuests lists what guests do without breaking a promise.
+// inGuests lists what guests do that can't break the promise of availability.
 var inGuests = []operation{
 	onMember("Docker", 2, func(l *life, vm vcsim.VM) error { return l.StartDocker(vm.Path) }),
 	onMember("another address", 1, func(l *life, vm vcsim.VM) error {
@@ -254,7 +254,7 @@ var guests = []operation{
 	}),
 }
 
-// refsOf are the moRefs of VMs.
+// refsOf returns the moRefs of VMs.
 func refsOf(vms []vcsim.VM) []string {
 	var refs []string
 	for _, vm := range vms {

@@ -20,19 +20,19 @@ var chaosPlant = flag.String("chaos.plant", "", "plant a defect in the replicas,
 // defect is a defect that is planted in all replicas of a life.
 type defect struct {
 	name  string
-	found string // how a violation that it causes begins
+	found string // the beginning of the violation that the defect causes
 	first uint64 // the first seed to try
-	every uint64 // and of how many after it one; 3: only peaceful lives, in which such violations count
-	sure  bool   // it doesn't depend on timing, so lives must find it, and fail again
-	// call replaces a hook call on its way to a replica, state what a replica sees of vCenter, and step the step that it takes; nil: as it
-	// is.
+	every uint64 // the step from one seed to the next; 3: only peaceful lives, as other lives don't report such violations
+	sure  bool   // the defect doesn't depend on timing, so some life must find it, and must fail again when repeated
+	// call changes a hook call on its way to a replica, state changes what a replica sees of vCenter, and step changes a step that a replica takes; nil:
+	// no change.
 	call  func(r *rig, c plan.Call) plan.Call
 	state func(plan.VCenterState) plan.VCenterState
 	step  func(plan.Action) plan.Action
 }
 
 var defects = []defect{
-	{name: "unbounded", found: "fewer working members than promised", first: 14, every: 3, sure: true, // an update takes down as many as it likes
+	{name: "unbounded", found: "fewer working members than promised", first: 14, every: 3, sure: true, // an update may take down all members at the same time
 		call: func(_ *rig, c plan.Call) plan.Call {
 			g, all := *c.Group, intstr.FromString("100%")
 			g.Spec.Update.MaxUnavailable, c.Group = &all, &g
@@ -46,7 +46,7 @@ var defects = []defect{
 			}
 			return c
 		}},
-	{name: "unconfirmed", found: "fewer working members than promised", first: 14, every: 3, sure: true, // members that the status lists and vCenter does not have count as present (S1)
+	{name: "unconfirmed", found: "fewer working members than promised", first: 14, every: 3, sure: true, // the server counts members that the status lists but vCenter doesn't have as present (S1)
 		call: func(r *rig, c plan.Call) plan.Call {
 			here, g := refsOf(r.VMs()), c.Group.DeepCopy()
 			for _, m := range c.Group.Status.Members {
@@ -57,7 +57,7 @@ var defects = []defect{
 			c.Group = g
 			return c
 		}},
-	{name: "hopeful", found: "vm-", first: 305, every: 3, sure: true, // members are replaced though no successor can be made (S2)
+	{name: "hopeful", found: "vm-", first: 305, every: 3, sure: true, // the server replaces members although it can't create their successors (S2)
 		state: func(s plan.VCenterState) plan.VCenterState {
 			if s.Template.MoRef == "" {
 				s.Template.MoRef, s.Template.Paths = "vm-1", []string{"/DC0/vm/" + noTemplate}
@@ -80,7 +80,7 @@ func defectNames() (names []string) {
 	return names
 }
 
-// plantedDefect is the one of -chaos.plant; nil for none.
+// plantedDefect returns the defect that -chaos.plant names; nil if there is none.
 func plantedDefect(t *testing.T) *defect {
 	t.Helper()
 	if *chaosPlant == "" {
@@ -93,7 +93,7 @@ func plantedDefect(t *testing.T) *defect {
 	return &defects[i]
 }
 
-// in returns the vCenter that a replica with the defect uses.
+// in wraps vCenter for a replica that has the defect.
 func (d *defect) in(vc loop.VCenter) loop.VCenter {
 	if d == nil {
 		return vc
@@ -114,7 +114,7 @@ func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.To
 	return d.VCenter.Do(ctx, ref, a)
 }
 
-// State returns what is seen by mistake.
+// State returns the state as a replica with the defect sees it.
 func (d defective) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := d.VCenter.State(ref, ask)
 	if d.defect.state != nil {
@@ -123,7 +123,7 @@ func (d defective) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	return s
 }
 
-// before returns the loop as a replica with the defect sees it.
+// before wraps the loop of a replica that has the defect, so that the defect can change hook calls.
 func (d *defect) before(r *rig, l *loop.Loop) hook.Controller {
 	if d == nil || d.call == nil {
 		return l
@@ -137,10 +137,10 @@ type alteredCalls struct {
 	defect *defect
 }
 
-// Sync takes the altered call.
+// Sync passes the altered call on.
 func (h alteredCalls) Sync(c plan.Call) plan.Result { return h.Loop.Sync(h.defect.call(h.rig, c)) }
 
-// Some life finds a planted defect, and is repeated to see how often it fails again.
+// For each planted defect, the test runs lives until one finds the defect, and repeats that life to see how often it fails again.
 //
 //	go test ./test -run PlantedDefects -v -chaos.repeat 20
 //
@@ -156,7 +156,7 @@ func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 	}
 	const most = 50
 	for _, d := range all {
-		report := t.Logf // where .ci/run shows it
+		report := t.Logf // the parent test's log, which .ci/run shows
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for n := range uint64(most) {
@@ -168,7 +168,7 @@ func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 				}
 				again := againOf(t, seed, &d).fails(steps, times)
 				report("%s: seed %d is life %d: %s; it fails again %d times of %d", d.name, seed, n+1, first(o.wrong[0]), again, times)
-				if d.sure && again == 0 { // it took a moment that seldom comes: another life shows it each time
+				if d.sure && again == 0 { // this life failed only by a rare timing; the next lives may fail each time
 					continue
 				}
 				return

@@ -15,26 +15,27 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// chaosReplica is a replica of the server, with a wire of its own to vCenter.
+// chaosReplica is a replica of the server that has its own wire to vCenter.
 type chaosReplica struct {
 	*serverReplica
 	wire  *vcsim.Wire
-	agent string // its name in vCenter's list of sessions
-	// dead: its process was killed. What still runs of it in this process isn't counted.
+	agent string // the replica's user agent in vCenter's list of sessions
+	// dead is set if the replica was killed. Parts of it still run in the test's process, but the test ignores what they do.
 	dead atomic.Bool
 
 	counts *counts
 	mu     sync.Mutex // guards the fields below
 	orders []*wireOrder
-	// stops: from its next call of that method on, nothing passes until it is empty, and resumed is closed; stopped is when that call came.
+	// stops names a method: from the replica's next call of the method on, no call passes until stops is empty and resumed is closed. stopped is the time
+	// of that call.
 	stops   string
 	stopped time.Time
 	resumed chan struct{}
-	// strays is how many sessions it can have left behind in vCenter without knowing.
+	// strays is how many sessions the replica may have left behind in vCenter without knowing about them.
 	strays int
 }
 
-// wireOrder makes the next calls of some methods fail; of any method, if there are none.
+// wireOrder makes the next calls of the listed methods fail; if it lists none, the next calls of any method.
 type wireOrder struct {
 	methods []string
 	left    int
@@ -83,7 +84,7 @@ func (c *chaosReplica) ask(call vcsim.Call) vcsim.Break {
 	return o.how
 }
 
-// suffer is ask for a break that is decided.
+// suffer lets a call break in a way that ask has already chosen.
 func (c *chaosReplica) suffer(b vcsim.Break) vcsim.Break {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,18 +92,18 @@ func (c *chaosReplica) suffer(b vcsim.Break) vcsim.Break {
 	return b
 }
 
-// take notes what a break leaves. The caller holds mu.
+// take notes the consequences of a break for the replica. The caller holds mu.
 func (c *chaosReplica) take(b vcsim.Break) {
 	switch b.Kind {
 	case vcsim.KilledBefore, vcsim.KilledAfter:
 		c.dead.Store(true)
 	case vcsim.ReplyLost, vcsim.Refused, vcsim.Stalled:
-		c.strays++ // if it was a login, or a logout
+		c.strays++ // the call may have been a login or a logout
 	}
 }
 
-// clientGoes is when a replica gives up a call and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
-// then never does. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
+// clientGoes is the time after which a replica gives up a call and closes its connection (vsphere's answerTimeout). A call that has not reached vCenter
+// by then never does. (If a PowerOn reached vCenter later, the server could not fence it: docs/design.md, "Known limits".)
 const clientGoes = 90 * time.Second
 
 // wait holds the calls of a replica that stopped.
@@ -125,7 +126,7 @@ func (c *chaosReplica) wait(call vcsim.Call) vcsim.Break {
 	return vcsim.Break{}
 }
 
-// stopAt makes the replica's process stop at its next call of a method: nothing of it passes, and no hook calls it.
+// stopAt makes the replica stop at its next call of a method, as if its process were paused: no call passes, and Metacontroller doesn't call it.
 func (c *chaosReplica) stopAt(method string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +143,7 @@ func (c *chaosReplica) resume() {
 	}
 }
 
-// isStopped reports whether it stopped, or will at some call.
+// isStopped reports whether the replica has stopped, or will stop at a later call.
 func (c *chaosReplica) isStopped() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +156,7 @@ func (c *chaosReplica) order(o *wireOrder) {
 	c.orders = append(c.orders, o)
 }
 
-// disconnected notes that connections were cut: a login may have been in progress.
+// disconnected notes that connections were cut. A login may have been in progress, whose session the replica then doesn't know.
 func (c *chaosReplica) disconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +172,7 @@ func (c *chaosReplica) repair() {
 	c.wire.Mend()
 }
 
-// any returns a replica that is alive and did not stop, chosen at random. It drops the dead ones, and starts one if none is left.
+// any returns a random replica that is alive and has not stopped. It drops dead replicas, and starts a replica if none is left.
 func (l *life) any() *chaosReplica {
 	l.reap()
 	return pick(l.rand, l.awake())
@@ -197,7 +198,7 @@ func (l *life) reap() {
 	}
 }
 
-// complete starts the missing replicas.
+// complete starts replicas until the life has as many as its profile says.
 func (l *life) complete() {
 	l.reap()
 	for len(l.replicas) < l.profile.replicas {
@@ -207,7 +208,7 @@ func (l *life) complete() {
 	}
 }
 
-// restarts lists what happens to the replicas of the server.
+// restarts lists the operations that stop, kill and start replicas of the server.
 var restarts = []operation{
 	{"a replica is stopped and started", 3, func(l *life) {
 		l.reap()
@@ -233,7 +234,7 @@ var restarts = []operation{
 	{"all replicas run again", 4, (*life).complete},
 }
 
-// stops are pauses of a process: what it has begun arrives late, and what it knows is old.
+// stops are the operations that pause and resume a replica. The calls that a paused replica has begun arrive late, and its knowledge is out of date.
 var stops = []operation{
 	{"a replica stops at a call", 6, func(l *life) {
 		l.reap()
@@ -259,8 +260,8 @@ const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association?~action=at
 var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",
 	"ResetVM_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
 
-// someMethods chooses the calls to break: the next that changes something, the next of any kind, or one method, of those that
-// change something or of those that the replica called before.
+// someMethods chooses the methods whose next call breaks: all that change something, any method (nil), or a single method, which either changes
+// something or was called by the replica before.
 func (l *life) someMethods(c *chaosReplica) []string {
 	n, one := l.rand.IntN(10), l.rand.IntN(1000)
 	if called := c.wire.Log(); n >= 8 && len(called) > 0 {
@@ -275,7 +276,7 @@ func (l *life) someMethods(c *chaosReplica) []string {
 	return []string{changing[one%len(changing)]}
 }
 
-// chaosFaults are what vCenter can answer to any call without saying that something exists or is gone.
+// chaosFaults are faults that vCenter can answer to any call, and that don't tell whether an object exists.
 var chaosFaults = []types.BaseMethodFault{
 	&types.TaskInProgress{}, &types.InvalidState{}, &types.ConcurrentAccess{}, &types.NoPermission{PrivilegeId: "VirtualMachine.Inventory.Create"},
 	&types.InsufficientResourcesFault{}, &types.NoDiskSpace{Datastore: "LocalDS_0"}, &types.HostCommunication{}, &types.Timedout{},
@@ -283,7 +284,7 @@ var chaosFaults = []types.BaseMethodFault{
 	&types.ResourceInUse{}, &types.RequestCanceled{}, &types.NotEnoughLicenses{},
 }
 
-// breaks lists what happens on the way to vCenter, and in it.
+// breaks lists the failures of the wire and of vCenter.
 var breaks = []operation{
 	{"a wire breaks", 14, func(l *life) {
 		c := l.any()

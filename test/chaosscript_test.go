@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// step is one step of a life: its operation, and a seed for the operation's own random numbers. So leaving out a step changes the
-// others only through its effect.
+// step is one step of a life: its operation, and a seed for the operation's own random numbers. Because of this seed, the other steps stay the same if
+// a step is left out, except for the effects of that step.
 type step struct {
 	n         int // its number in the script, from 0
 	operation string
@@ -23,17 +23,17 @@ type operation struct {
 	do     func(*life)
 }
 
-// named is the operation of that name.
+// named returns the operation that has this name.
 func named(operations []operation, name string) operation {
 	return operations[slices.IndexFunc(operations, func(d operation) bool { return d.name == name })]
 }
 
-// mostSteps is how many steps a long script has.
+// mostSteps is the number of steps of a long script.
 const mostSteps = 25
 
-// lengthOf is how many steps the life of a seed has: most lives are short, one in sixteen is long. Of 120 lives, 23 short ones find the
-// planted defect "unbounded", and 28 long ones, which take 2.6 times as long. In equal processor time, long lives run 226 of the
-// server's statements that short ones don't, and short ones 101 that long ones don't.
+// lengthOf returns the number of steps in the life of a seed. Most lives are short, and one in sixteen is long. Of 120 short lives, 23 find the planted
+// defect "unbounded"; of 120 long lives, which take 2.6 times as long, 28 find it. In equal processor time, long lives run 226 of the server's
+// statements that short lives don't, and short lives run 101 that long lives don't.
 func lengthOf(seed uint64) int {
 	if seed%16 == 15 {
 		return mostSteps
@@ -41,7 +41,7 @@ func lengthOf(seed uint64) int {
 	return 8
 }
 
-// script is the life that a seed gives.
+// script returns the steps of the life of a seed.
 func script(seed uint64) (list []step) {
 	operations := operationsOf(profileOf(seed))
 	r, all := rand.New(rand.NewPCG(seed, 1)), 0
@@ -56,7 +56,7 @@ func script(seed uint64) (list []step) {
 	return list
 }
 
-// profile is how a life is set up. It is not shrunk.
+// profile is the setup of a life. A life that is shrunk keeps its profile.
 type profile struct {
 	// peaceful: no operator intervenes, no guest fails and no stale parent arrives, so that the promise of availability can be
 	// checked.
@@ -67,17 +67,16 @@ type profile struct {
 	quarantine int32
 	// tools: a member is ready when its Tools run; otherwise when it is on.
 	tools bool
-	// departing: hosts are removed from the inventory, VMs unregistered, and vCenter is restored from backups. Then no stale parent
-	// arrives: a replica that never saw a member makes it again if the status that it gets never had the member (docs/design.md, known
-	// limits).
+	// departing: hosts are removed from the inventory, VMs are unregistered, and vCenter is restored from backups. Such a life has no stale parents, because
+	// a replica that never saw a member clones it again if the parent's status doesn't list the member (docs/design.md, known limits).
 	departing bool
-	// answers: and it is ready only while its service answers.
+	// answers: a member is ready only while, in addition, its service answers.
 	answers bool
-	// persistent: each ordinal has a disk of its own.
+	// persistent: each ordinal has a persistent disk.
 	persistent bool
-	// library: its first template is an OVF of a content library, which the server deploys.
+	// library: the group's first template is an OVF in a content library, which the server deploys.
 	library bool
-	// Of a life with every fault in turn: the group's shape and size, and the faults.
+	// TestCampaign sets these: the group's shape and size, and the faults.
 	shape  string
 	size   int32
 	faults *faults
@@ -94,7 +93,7 @@ func profileOf(seed uint64) profile {
 	return p
 }
 
-// operationsOf lists what can happen in a life of that profile.
+// operationsOf lists the operations of lives that have this profile.
 func operationsOf(t profile) []operation {
 	all := slices.Concat(edits, breaks, restarts, times, inGuests)
 	switch {
@@ -106,10 +105,10 @@ func operationsOf(t profile) []operation {
 	return all
 }
 
-// noSteps is -chaos.keep for a life without steps.
+// noSteps is the value of -chaos.keep for a life without steps.
 const noSteps = "none"
 
-// parseKeep reads -chaos.keep; nil: all.
+// parseKeep parses the value of -chaos.keep; nil: keep all steps.
 func parseKeep(text string) (keep []int, err error) {
 	switch text {
 	case "":
@@ -127,7 +126,7 @@ func parseKeep(text string) (keep []int, err error) {
 	return keep, nil
 }
 
-// kept are the steps with these numbers; all, for nil.
+// kept returns the steps that have these numbers, or all steps if keep is nil.
 func kept(all []step, keep []int) []step {
 	if keep == nil {
 		return all

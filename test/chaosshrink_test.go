@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// tries is how often a candidate runs: it counts as failing if it fails once, because lives are not deterministic.
+// tries is how many times a candidate runs. Because lives are not deterministic, a candidate counts as failing if one of these runs fails.
 const tries = 3
 
-// shrink finds fewer steps (or breaks) that still fail, by delta debugging: it leaves out halves, quarters and so on, and finally
-// single ones, as long as the rest fails, until no single one can be left out or the time is over. It returns steps that were seen to
-// fail (if those that it got were).
+// shrink finds fewer steps (or breaks) that still fail, by delta debugging. It leaves out halves, quarters and so on, and finally single steps, if the
+// rest still fails. It ends when no single step can be left out, or when the time is over. The steps that it returns have failed in a run, provided that
+// the steps that it got had.
 func shrink[T any](list []T, until time.Time, fails func([]T) bool) []T {
 	failsOnce := func(some []T) bool {
 		for range tries {

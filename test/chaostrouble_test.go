@@ -9,9 +9,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A lasting trouble comes at the end of some lives, when the group is as its spec says: with an edit that replaces all members, one kind of
-// step begins to fail each time, or new guests never become ready. It lasts for hours, and costs one member that serves at most. Then it ends, and the group becomes as its spec says;
-// or the group is deleted while it lasts.
+// Some lives end with a lasting trouble, which begins when the group is as its spec says. An edit replaces all members, and from then on one kind of step
+// always fails, or new guests never become ready. The trouble lasts for hours, and may cost at most one serving member. Then either the trouble ends and the
+// group becomes as its spec says, or the group is deleted during the trouble.
 
 // trouble is a lasting trouble of a life.
 type trouble struct {
@@ -20,10 +20,10 @@ type trouble struct {
 	ends  bool
 }
 
-// troubleKind is a kind of trouble. begins lets it begin; repair and Heal end it. isNew reports whether a VM has been made since.
+// troubleKind is a kind of trouble. begins starts the trouble; repair and Heal end it. isNew reports whether a VM was created during the trouble.
 type troubleKind struct {
 	name   string
-	only   func(profile) bool // nil: in each life
+	only   func(profile) bool // the lives that can have this trouble; nil: all
 	edit   func(*v1alpha1.VmGroupSpec)
 	begins func(l *life, isNew func(vcsim.VM) bool)
 }
@@ -60,7 +60,7 @@ var troubleKinds = []troubleKind{
 	{"no new service answers", func(p profile) bool { return p.answers }, nothing, func(*life, func(vcsim.VM) bool) {}},
 }
 
-// troubleOf is the trouble of the life of a seed: of every eighth one.
+// troubleOf returns the trouble of the life of a seed. Every eighth life has one.
 func troubleOf(seed uint64, p profile) *trouble {
 	if seed%8 != 3 {
 		return nil
@@ -70,7 +70,7 @@ func troubleOf(seed uint64, p profile) *trouble {
 	return &trouble{kind: pick(r, kinds), lasts: time.Duration(20+r.IntN(160)) * time.Minute, ends: r.IntN(2) == 0}
 }
 
-// endure begins a trouble, and passes its hours.
+// endure begins a trouble, and makes hook calls until its time is over.
 func (l *life) endure(t *trouble) {
 	all, was := refsOf(l.mine()), refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
 	isNew := func(vm vcsim.VM) bool { return !slices.Contains(all, vm.Ref.Value) }
@@ -95,8 +95,8 @@ func (l *life) endure(t *trouble) {
 	}
 }
 
-// judgeTrouble checks that a trouble costs one of the members that served at most: for each further one that is gone, a new member serves, as
-// far as any replica knows: one that has just been called hasn't probed the member yet.
+// judgeTrouble checks that a trouble costs at most one of the members that served before: for each further lost member, a new member must be ready. One
+// replica that reports it ready is enough, because the replica that was called last may not have probed the new member yet.
 func (l *life) judgeTrouble(was []string) {
 	var lost []string
 	serve := refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
