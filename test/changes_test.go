@@ -46,7 +46,7 @@ func TestARepublishedTemplateIsReportedAndRolledOutOnlyIfTheSpecSaysSo(t *testin
 		g.Edit(func(s *spec) { s.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace })
 		a := up(t, g)
 		if c := condition(a, v1alpha1.ConditionTemplateChanged); c.Status == "True" {
-			t.Errorf("%+v", c)
+			t.Errorf("TemplateChanged is True: %+v", c)
 		}
 		r.allGone(was)
 		if n := len(r.members()); n != 2 {
@@ -70,7 +70,7 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 		r.steady(g, 10*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // the template's second read comes later
 		r.sameVMs(was)
 		if c := condition(up(t, g), v1alpha1.ConditionTemplateChanged); c.Status == "True" {
-			t.Errorf("%+v", c)
+			t.Errorf("TemplateChanged is True: %+v", c)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// change is an edit of the spec that describes what it did.
+// change returns an operation that edits the spec. edit returns a description of what it changed.
 func change(name string, weight int, edit func(*life, *v1alpha1.VmGroupSpec) string) operation {
 	return operation{name, weight, func(l *life) { l.edited("%s: %s", name, edit(l, &l.group.Spec)) }}
 }
@@ -58,7 +58,7 @@ var edits = []operation{
 	}),
 	change("budgets", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		some := []*intstr.IntOrString{nil, number(0), number(1)}
-		s.Update.MaxUnavailable, s.Update.MaxSurge = pick(l.rand, some), pick(l.rand, []*intstr.IntOrString{nil, number(1)}) // both 0 is refused
+		s.Update.MaxUnavailable, s.Update.MaxSurge = pick(l.rand, some), pick(l.rand, []*intstr.IntOrString{nil, number(1)}) // the API server refuses a spec in which both are 0
 		return fmt.Sprintf("maxUnavailable %v, maxSurge %v", s.Update.MaxUnavailable, s.Update.MaxSurge)
 	}),
 	change("replace", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
@@ -92,7 +92,7 @@ var edits = []operation{
 		}
 		return s.CustomizationSpec
 	}),
-	{"another Secret", 1, func(l *life) { // which doesn't change the generation
+	{"another Secret", 1, func(l *life) { // an edit of the Secret doesn't change the group's generation
 		text := fmt.Sprintf("#cloud-config %d", l.rand.IntN(3))
 		l.say("the Secret is %s", text)
 		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": text}}}
@@ -131,7 +131,7 @@ var edits = []operation{
 		s.Hardware.Version = pick(l.rand, []int32{0, 0, 15})
 		s.Hardware.VTPM = s.Hardware.Version > 0 && l.rand.IntN(2) == 0
 		s.Hardware.BootFirst = pick(l.rand, []v1alpha1.BootDevice{"", v1alpha1.BootDisk, v1alpha1.BootNetwork})
-		if s.Placement.StoragePolicy = pick(l.rand, []string{"", "", encryptingPolicy}); s.HasPersistentDisks() { // these cannot be encrypted
+		if s.Placement.StoragePolicy = pick(l.rand, []string{"", "", encryptingPolicy}); s.HasPersistentDisks() { // persistent disks can't be encrypted
 			s.Placement.StoragePolicy = ""
 		}
 		if s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}}); len(s.Hardware.PCIDevices) > 0 {
@@ -152,7 +152,7 @@ var edits = []operation{
 		if len(s.Networks) > 0 && s.CustomizationSpec == "" && l.rand.IntN(2) == 0 {
 			s.Networks[0].IPv4.AdditionalRanges = []string{"10.0.0.110-10.0.0.199"}
 		}
-		if len(s.Networks) > 0 && s.CustomizationSpec == "" && l.rand.IntN(2) == 0 { // one without address, before the other
+		if len(s.Networks) > 0 && s.CustomizationSpec == "" && l.rand.IntN(2) == 0 { // adds a network without addresses before the other one
 			s.Networks = slices.Insert(s.Networks, 0, v1alpha1.Network{Network: "VM Network", DHCP: new(false)})
 		}
 		return fmt.Sprint(len(s.Networks))
@@ -168,7 +168,7 @@ var edits = []operation{
 		s.Update.MaxAgeSeconds = pick(l.rand, []*int32{nil, seconds(3600)})
 		return fmt.Sprint(s.Update.MaxAgeSeconds != nil)
 	}),
-	change("windows", 1, func(l *life, s *v1alpha1.VmGroupSpec) string { // half of each hour, from a minute of its own on
+	change("windows", 1, func(l *life, s *v1alpha1.VmGroupSpec) string { // a window for half of each hour, which begins at a random minute
 		s.Update.Windows = nil
 		for begin, h := l.rand.IntN(60), 0; begin > 10 && h < v1alpha1.MaxWindows; h++ {
 			s.Update.Windows = append(s.Update.Windows, v1alpha1.Window{Start: fmt.Sprintf("%02d:%02d", h, begin), DurationSeconds: 1800})
@@ -179,7 +179,7 @@ var edits = []operation{
 		s.Deletion.HoldTimeoutSeconds = pick(l.rand, []int32{0, 60, 300})
 		return fmt.Sprint(s.Deletion.HoldTimeoutSeconds)
 	}),
-	{"a user holds members, or lets them go", 4, func(l *life) { // which doesn't change the generation
+	{"a user holds members, or lets them go", 4, func(l *life) { // annotations don't change the generation
 		l.group.Annotations = map[string]string{}
 		for _, m := range l.group.Status.Members {
 			if l.rand.IntN(2) == 0 {
@@ -199,10 +199,10 @@ var edits = []operation{
 	change("back to an earlier spec", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		i := l.rand.IntN(len(l.specs))
 		paused := s.Paused
-		disks := s.Disks // the API server refuses that they go or shrink
+		disks := s.Disks // the API server refuses to remove or shrink persistent disks
 		*s = *l.specs[i].DeepCopy()
 		s.Disks = disks
-		s.Paused = paused && s.Paused // a life must not spend its time in a pause
+		s.Paused = paused && s.Paused // so that a life isn't paused most of the time
 		return fmt.Sprintf("%d: %d replicas of %s", i, *s.Replicas, s.Template)
 	}),
 	{"the label is removed, and set again", 3, (*life).unselect},
@@ -216,9 +216,9 @@ var edits = []operation{
 	}},
 }
 
-// unselect has the CompositeController not select the group for a while: any replica can be asked to finalize it, although it is
-// not deleted. None of it must be removed, and the group is finalized only if vCenter has nothing of it. Sometimes that lasts
-// for longer than a lease, and where everything was as the spec says before, each member stays.
+// unselect makes the CompositeController not select the group for a while, so that Metacontroller calls replicas to finalize a group that isn't deleted.
+// The server must remove no VM of the group, and may answer "finalized" only if vCenter has no VM of the group. Sometimes the time is longer than a
+// lease. If the group was as its spec says before, unselect also checks that every member is kept.
 func (l *life) unselect() {
 	if l.deleting {
 		return
@@ -256,7 +256,7 @@ func (l *life) unselect() {
 	}
 }
 
-// times lists how time passes.
+// times lists the operations that let time pass, with or without hook calls.
 var times = []operation{
 	{"time passes", 12, func(l *life) {
 		d := time.Duration(20+l.rand.IntN(400)) * time.Second
@@ -269,8 +269,8 @@ var times = []operation{
 	{"until it is as the spec says, or a quarter of an hour", 6, (*life).settle},
 }
 
-// stale are parents that Metacontroller shows although there is a newer one: from its cache, or by a call that was made earlier and
-// arrives only now. Half of the answers are stored, as Metacontroller would.
+// stale is a hook call with an older version of the parent, from Metacontroller's cache or in a call that arrives late. In half of the cases, the life
+// stores the answer's status and children, as Metacontroller would.
 var stale = []operation{{"a stale parent", 5, func(l *life) {
 	if len(l.past) == 0 || l.deleting {
 		return
@@ -279,7 +279,7 @@ var stale = []operation{{"a stale parent", 5, func(l *life) {
 	old := *l.group
 	old.VmGroup = *l.past[l.rand.IntN(len(l.past))].DeepCopy()
 	keep := l.rand.IntN(2) == 0
-	if l.rand.IntN(3) == 0 { // of the current generation, but with an older status
+	if l.rand.IntN(3) == 0 { // the current spec and generation, but an older status
 		old.Spec, old.Generation = *l.group.Spec.DeepCopy(), l.group.Generation
 	}
 	l.say("%s gets generation %d", c.agent, old.Generation)
@@ -295,8 +295,8 @@ var stale = []operation{{"a stale parent", 5, func(l *life) {
 	}
 }}}
 
-// settle calls until all replicas report that the group is as its spec says, for a quarter of an hour at most; then its
-// availability is promised.
+// settle makes hook calls until all replicas report that the group is as its spec says, for at most 15 minutes. If they do, the watch checks the promised
+// availability from then on.
 func (l *life) settle() {
 	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(seldom) {
 		l.reap()

@@ -16,15 +16,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// watch looks at vCenter during a whole life, and records what must never happen:
+// watch looks at vCenter during a whole life, and reports states and events that must never occur:
 //
 // - two VMs of one ordinal that are both on and not marked, in vCenter's inventory or not, unless an operator made that possible:
-// renaming or moving a VM, or its folder, opens the lock that its name is, and giving up a VM that vanished accepts the risk
+// the server relies on a VM's name in its folder as a lock, which a rename or move of the VM or the folder breaks, and a user who gives up a vanished
+// VM accepts the risk
 // - a VM with the stamp of a group that was finalized
 // - in a peaceful life, fewer working members than promised: see leastOf
 // - an Event that blames an account for what no operator did: see judgeBlame
 //
-// It also keeps the diary.
+// It also keeps the diary of the life.
 type watch struct {
 	mu         sync.Mutex
 	began      time.Time
@@ -32,24 +33,24 @@ type watch struct {
 	wrongs     []string
 	uid        types.UID
 	buried     []types.UID
-	least      int                 // how many members are promised to work
-	duplicates string              // why there may be duplicates; empty: there must be none
+	least      int                 // the number of members that, as promised, always work
+	duplicates string              // why there may be two VMs of one ordinal; empty: there must be none
 	excused    map[string]bool     // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
-	seen       lastSeen            // each VM as last seen, for the diary
-	changed    time.Time           // when that last changed
+	seen       lastSeen            // how each VM looked last, for the diary
+	changed    time.Time           // when seen last changed
 	written    map[string]string   // the owners of the persistent disks that guests wrote to, by id
-	wanted     int                 // how many members the specs since all was as the spec says want, at least
-	byHand     time.Time           // when an operator removed a member last
-	stamped    map[string]sighting // as last seen, by moRef
-	touched    map[string]bool     // by moRef: the VMs that operators powered off or removed, or may have
-	deleting   bool                // the group is
-	without    map[int64]bool      // the generations of the spec whose template is not there
+	wanted     int                 // the smallest number of members that any spec wanted since the group last was as its spec says
+	byHand     time.Time           // when an operator last removed a member
+	stamped    map[string]sighting // how each member looked last, by moRef
+	touched    map[string]bool     // by moRef: the VMs that operators powered off or removed, or tried to
+	deleting   bool                // whether the group is being deleted
+	without    map[int64]bool      // the generations of the spec whose template doesn't exist
 }
 
-// sighting is a member as it was seen.
+// sighting is what a look at vCenter showed of a member.
 type sighting struct {
 	stamp.Stamp
-	on bool // now, or before
+	on bool // whether the member was powered on at this look or an earlier one
 }
 
 func newWatch() *watch {
@@ -62,7 +63,7 @@ func (w *watch) say(format string, args ...any) {
 	w.diary = append(w.diary, fmt.Sprintf("%8.3f ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// sayOnce leaves out what was just said.
+// sayOnce is say, but doesn't repeat the diary's last line.
 func (w *watch) sayOnce(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -94,14 +95,14 @@ func (w *watch) wrong() []string {
 	return slices.Clone(w.wrongs)
 }
 
-// watches sets the group to watch, from its creation on: nothing is promised yet.
+// watches sets the group to watch. It is called when the group is created, so nothing is promised yet.
 func (w *watch) watches(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.uid, w.least, w.duplicates, w.wanted, w.deleting, w.without = uid, 0, "", 0, false, map[int64]bool{}
 }
 
-// wants notes how many members the spec wants: an edit can only lower the number, as steps for the former spec may be running.
+// wants notes how many members the spec wants. An edit can only lower the noted number, because steps for the former spec may still be running.
 func (w *watch) wants(n int32, edit bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +125,7 @@ func (w *watch) finalized(uid types.UID) {
 	w.buried, w.least = append(w.buried, uid), 0
 }
 
-// duplicatesByHand notes that an operator opened the lock.
+// duplicatesByHand notes that an operator made two VMs of one ordinal possible, and how.
 func (w *watch) duplicatesByHand(how string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +138,7 @@ func (w *watch) isExcused(instanceUUID string) bool {
 	return w.excused[instanceUUID]
 }
 
-// excuse notes VMs that may come back, or run on where vCenter does not see them, through no fault of the server.
+// excuse notes VMs outside vCenter's inventory that may come back or continue to run, which isn't the server's fault.
 func (w *watch) excuse(instanceUUIDs ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,15 +147,15 @@ func (w *watch) excuse(instanceUUIDs ...string) {
 	}
 }
 
-// promised sets how many members work, and must from now on.
+// promised sets how many members must work from now on.
 func (w *watch) promised(least int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.least = least
 }
 
-// promises tells the watch of the group as it is stored now, and lowers the promise to what its spec says; the promise rises only when that is
-// reached.
+// promises tells the watch about an edit or a deletion of the group. It lowers the promised number of members if the new spec promises fewer, but never
+// raises it: promised does so once the group is as its spec says.
 func (l *life) promises() {
 	least := l.leastOf(&l.group.Spec)
 	if l.deleting {
@@ -166,7 +167,7 @@ func (l *life) promises() {
 	l.watch.without[l.group.Generation] = l.group.Spec.Template == noTemplate
 }
 
-// leastOf is how many members a spec promises to keep working: replicas less maxUnavailable.
+// leastOf returns how many members a spec promises to keep working: replicas minus maxUnavailable.
 func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 	count := func(v *intstr.IntOrString, up bool) int {
 		byDefault := intstr.FromString("25%")
@@ -183,7 +184,8 @@ func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
-// look looks at vCenter once. It gets the promise before and after, because the promise may change during the look.
+// look looks at vCenter once. It reads the promised number before and after the read of vCenter, and uses the smaller one, because an edit may lower it
+// during the read.
 func (w *watch) look(l *life) {
 	w.mu.Lock()
 	uid, buried, least := w.uid, slices.Clone(w.buried), w.least
@@ -216,7 +218,7 @@ func (w *watch) look(l *life) {
 		if stamp.UID != uid || !stamp.Quarantined.IsZero() || !isOn(vm) {
 			continue
 		}
-		if (vm.Tools || !l.profile.tools) && (!stamp.Marked || l.profile.replicas > 1) { // two replicas may mark different ones, and take the marks back
+		if (vm.Tools || !l.profile.tools) && (!stamp.Marked || l.profile.replicas > 1) { // with several replicas, a marked member counts, because two replicas may mark different members and withdraw the marks
 			working++
 		}
 		if other := on[stamp.Ordinal]; other != "" && !stamp.Marked && duplicates == "" {
@@ -238,11 +240,12 @@ func (w *watch) look(l *life) {
 	}
 }
 
-// replacing are the reasons to take a member down that another one succeeds.
+// replacing are the reasons for taking down a member that gets a successor.
 var replacing = []plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}
 
-// wrongRemovals says what must never happen to members where only the server removes any: one goes without a mark; a scale-in leaves fewer
-// than the spec wants (invariant 14); an update or a replacement chooses one while the spec that it follows can make no successor (13).
+// wrongRemovals reports what the server must never do to members: remove a member without a mark, leave fewer members after a scale-in than the spec wants
+// (invariant 14), or mark a member for an update or a replacement while its spec allows no successor (invariant 13). It assumes that only the server
+// removes members.
 func (w *watch) wrongRemovals(vms []vcsim.VM) (wrong string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,7 +324,7 @@ func (g *lastSeen) changes(vms []vcsim.VM) (changes []string) {
 	return changes
 }
 
-// still reports whether nothing has changed for as long as patience, or the time since began is far too long in any case.
+// still reports whether a life should stop waiting: vCenter hasn't changed for patience, or the wait has lasted for five times patience.
 func (w *watch) still(began time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

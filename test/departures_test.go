@@ -110,7 +110,7 @@ func TestAPausedGroupStaysAsItIsAndPlanShowsWhatWouldBeDone(t *testing.T) {
 		r.must(r.Destroy(web + "/web-1"))
 		a := until(t, g, "the operator's change is observed", func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas == 1 })
 		if a.Status.Phase != v1alpha1.PhasePending || condition(a, v1alpha1.ConditionPaused).Status != "True" {
-			t.Errorf("%+v", a.Status)
+			t.Errorf("the phase is not PENDING, or Paused is not True: %+v", a.Status)
 		}
 		before := r.Calls()
 		_, steps := planOf(t, g)

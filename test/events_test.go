@@ -52,13 +52,13 @@ func TestEventsDescribeAGroupsLife(t *testing.T) {
 		})
 		all := eventsOf(t, g)
 		if !strings.HasPrefix(all["MemberPoweredOff"], "Powered off in vCenter by ") || !strings.Contains(all["MemberPoweredOff"], "web-1 (vm-") {
-			t.Errorf("%q", all["MemberPoweredOff"])
+			t.Errorf("MemberPoweredOff doesn't say that web-1 was powered off in vCenter: %q", all["MemberPoweredOff"])
 		}
 		if all["MemberGone"] != "Removed in vCenter by Administrator@VSPHERE.LOCAL: web-0 ("+gone+")\n" {
-			t.Errorf("%q", all["MemberGone"])
+			t.Errorf("MemberGone doesn't say who removed web-0: %q", all["MemberGone"])
 		}
 		if !strings.Contains(all["MemberRemoved"], "Removed web-2 (") || !strings.Contains(all["MemberRemoved"], "scale-in: from 3 members to 2") {
-			t.Errorf("%q", all["MemberRemoved"])
+			t.Errorf("MemberRemoved doesn't say that the scale-in removed web-2: %q", all["MemberRemoved"])
 		}
 		before := len(g.Events)
 		for range 100 {
@@ -71,7 +71,7 @@ func TestEventsDescribeAGroupsLife(t *testing.T) {
 		}
 		remove(t, g)
 		if all := eventsOf(t, g); strings.Count(all["MemberRemoved"], "web-") != 3 || !strings.Contains(all["MemberRemoved"], ": the group is deleted") {
-			t.Errorf("%q", all["MemberRemoved"])
+			t.Errorf("MemberRemoved doesn't name the three VMs that were removed with the group: %q", all["MemberRemoved"])
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestANewEntryOfReplaceThatNamesNoVMIsTold(t *testing.T) {
 		g.Scale(3)
 		up(t, g)
 		if told := eventsOf(t, g)["ReplaceNamesNoVM"]; strings.Count(told, "\n") != 1 || !strings.Contains(told, "names web-0 with vm-424242") {
-			t.Errorf("%q", told)
+			t.Errorf("ReplaceNamesNoVM should name only the entry web-0 with vm-424242: %q", told)
 		}
 	})
 }

@@ -68,7 +68,7 @@ func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 				if name == "vCenter down" {
 					a := says(t, g, v1alpha1.PhasePending, "the last known figures are kept")
 					if condition(a, v1alpha1.ConditionVCenterReachable).Status != metav1.ConditionFalse {
-						t.Errorf("%+v", a.Status.Conditions)
+						t.Errorf("VCenterReachable is not False: %+v", a.Status.Conditions)
 					}
 				}
 				g.Scale(4)
@@ -118,7 +118,7 @@ func TestNothingChangesInAVCenterThatIsNotTheGroups(t *testing.T) {
 		g.URL, g.Client = second.serve().url, second.client()
 		a := says(t, g, v1alpha1.PhaseError, "were created in vCenter")
 		if condition(a, v1alpha1.ConditionVCenterChanged).Status != metav1.ConditionTrue || a.Status.CurrentReplicas != 2 {
-			t.Errorf("%+v", a.Status)
+			t.Errorf("VCenterChanged is not True, or the members of the former vCenter are not counted: %+v", a.Status)
 		}
 		g.Generation++
 		for range 10 {
@@ -157,7 +157,7 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 		r.Show(hidden)
 		up(t, g)
 		if a := g.Status; a.Members[1].MoRef != hidden.Value {
-			t.Errorf("%+v", a.Members)
+			t.Errorf("web-1 is not the VM that was hidden: %+v", a.Members)
 		}
 	})
 }

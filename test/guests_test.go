@@ -86,7 +86,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				r.stopTools()
 				syncFor(t, g, 20*time.Minute, "ready at the addresses of before", same)
 				if m := mustSync(t, g).Status.Members[0]; m.Reason != "ToolsSilent" {
-					t.Errorf("%s: %s", m.Reason, m.Message)
+					t.Errorf("web-0 has the reason %s, want ToolsSilent: %s", m.Reason, m.Message)
 				}
 				g.URL = r.serve().url
 				syncFor(t, g, 20*time.Minute, "the same after a restart of the server", same)
@@ -127,7 +127,7 @@ func TestWhileToolsAreSilentTheProbeStillFindsAServiceThatIsDown(t *testing.T) {
 		r.StopService(was["web-1"], true)
 		a := until(t, g, "web-1 is not ready", notReady(1))
 		if m := a.Status.Members[1]; m.Reason != "NotAnswering" {
-			t.Errorf("%s: %s", m.Reason, m.Message)
+			t.Errorf("web-1 has the reason %s, want NotAnswering: %s", m.Reason, m.Message)
 		}
 		until(t, g, "web-1 is reset", func(metacontroller.Answer) bool { return r.Calls()["ResetVM_Task"] == 1 })
 	})
@@ -199,7 +199,7 @@ func TestTheEndpointOfAMemberIsItsOwnAddress(t *testing.T) {
 			return addresses(a) == "web-0=10.0.0.20+10.0.0.5 web-1=10.0.0.21+10.0.0.5"
 		})
 		if c := condition(a, v1alpha1.ConditionDuplicateAddress); c.Status == "True" {
-			t.Errorf("%s", c.Message)
+			t.Errorf("DuplicateAddress is True: %s", c.Message)
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
 		g.Edit(func(s *spec) { s.Template = otherTemplate })
 		a := up(t, g)
 		if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Message != "2 of 2 members differ from the spec and are kept (update.windows: the next one opens at 2000-01-01T02:00:00+01:00)" {
-			t.Errorf("%+v", c)
+			t.Errorf("UpdateHeld doesn't say when the next window opens: %+v", c)
 		}
 		opens := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
 		r.steady(g, time.Until(opens)-time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")

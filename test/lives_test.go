@@ -36,7 +36,7 @@ func TestAGroupComesUpScalesAndIsRemovedCompletely(t *testing.T) {
 		var child struct{ Data map[string]string }
 		must.Succeed(t, json.Unmarshal(g.Children["ConfigMap.v1"]["web-members"], &child))
 		if err := json.Unmarshal([]byte(child.Data["members.json"]), &members); err != nil || len(members) != 3 || !members[2].Ready {
-			t.Errorf("%v: %s", err, child.Data)
+			t.Errorf("the ConfigMap doesn't list three members of which the last is ready: %v: %s", err, child.Data)
 		}
 
 		for _, n := range []int32{5, 2, 0, 1} {

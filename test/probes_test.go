@@ -61,7 +61,7 @@ func TestNoMemberIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing
 		syncFor(t, g, 20*time.Minute, "as before", func(a metacontroller.Answer) bool { return suppressed(a) && a.Status.ReadyReplicas == 3 })
 		r.sameVMs(was)
 		if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
-			t.Errorf("%v", calls)
+			t.Errorf("want three clones, and no reset, shutdown or power-off: %v", calls)
 		}
 		r.CutGuests(false)
 		a := up(t, g)
@@ -145,7 +145,7 @@ func TestAMemberThatOnlyOneReplicaReachesIsNotHealed(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 		if calls := r.Calls(); calls["ResetVM_Task"]+calls["PowerOffVM_Task"] > 0 {
-			t.Errorf("%v", calls)
+			t.Errorf("want no reset and no power-off: %v", calls)
 		}
 	})
 }

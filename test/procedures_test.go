@@ -252,7 +252,7 @@ func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 				ref := a.Status.Members[0].MoRef
 				g.Annotations = map[string]string{key: "db-0/" + ref} // step 1, while the member serves; the annotation has no effect yet
 				if a = up(t, g); !heldUntil(a, ref).IsZero() || !a.Status.Members[0].Ready {
-					t.Errorf("%+v", a.Status.Members[0])
+					t.Errorf("the annotation changed a member that serves: %+v", a.Status.Members[0])
 				}
 				g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "db-0", MoRef: ref}} }) // step 2: the server must replace the member
 				a, err := g.Until(within(t), func(a metacontroller.Answer) bool { return !heldUntil(a, ref).IsZero() })

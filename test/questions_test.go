@@ -52,7 +52,7 @@ func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 		}
 		up(t, moved)
 		if meta.IsStatusConditionTrue(moved.Status.Conditions, v1alpha1.ConditionQuestionPending) {
-			t.Errorf("%+v", moved.Status.Conditions)
+			t.Errorf("QuestionPending is still True: %+v", moved.Status.Conditions)
 		}
 		remove(t, moved)
 		remove(t, other)

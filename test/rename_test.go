@@ -78,7 +78,7 @@ func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
 			return a.Status.Members[1].VMName == "mine" && a.Status.Standby[0].VMName == "spare"
 		})
 		if a.Status.Members[1].Name != "web-1" || a.Status.Members[0].VMName != "" || a.Status.Standby[0].Name != "web-2" {
-			t.Errorf("%+v, %+v", a.Status.Members, a.Status.Standby)
+			t.Errorf("the members or standby members have other names: %+v, %+v", a.Status.Members, a.Status.Standby)
 		}
 		configMap := func(a metacontroller.Answer) string {
 			var all strings.Builder

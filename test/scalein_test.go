@@ -123,7 +123,7 @@ func blamesNoOtherAccount(t *testing.T, g *metacontroller.Group) {
 	t.Helper()
 	for reason, text := range eventsOf(t, g) {
 		if reason == "MemberGone" || reason == "MemberPoweredOff" {
-			t.Errorf("%s: %s", reason, text)
+			t.Errorf("an Event blames another account: %s: %s", reason, text)
 		}
 	}
 }

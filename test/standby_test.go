@@ -55,7 +55,7 @@ func TestScaleOutWithStandbyMembersTakesABoot(t *testing.T) {
 				began := time.Now()
 				a := up(t, g)
 				if took[standby] = time.Since(began); a.Status.ReadyReplicas != 8 || a.Status.CurrentReplicas != 8 {
-					t.Errorf("%+v", a.Status)
+					t.Errorf("want 8 members, all ready: %+v", a.Status)
 				}
 				if a := stocked(t, g); r.Calls()["CloneVM_Task"] != clones+5 || len(a.Status.Members) != 8 {
 					t.Errorf("%d clones for 5 members, whose standby members are made again", r.Calls()["CloneVM_Task"]-clones)
