@@ -27,9 +27,9 @@ var (
 const handful = "plain, updated:CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/SessionGone + Destroy_Task#2/Refused + " +
 	"CloneVM_Task#5/KilledAfter + ReconfigVM_Task#9/KilledBefore + ShutdownGuest#4/Faulted:ToolsUnavailable"
 
-// TestCampaign runs lives like those of TestChaos with every fault in turn: the steps of a life are fixed (courses), and in one life or
-// another each method of vCenter that the server calls breaks in every way (strikes), at a call that -campaign.seed chooses. After each
-// step the group must become as its spec says. Lives without breaks show which calls there are.
+// TestCampaign runs lives like those of TestChaos, but with fixed steps (courses), and with every fault in turn. For each method of vCenter that the
+// server calls and each way of failing, some life breaks a call of the method in this way (strikes); -campaign.seed chooses the call. After each step,
+// the group must become as its spec says. Lives without breaks show which calls the server makes.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	c := &campaign{learnt: map[course]map[string]int{}, made: map[course]map[string]int{}, missed: map[string]string{}}
@@ -65,7 +65,7 @@ type campaign struct {
 	notRun       int
 }
 
-// each runs each life in a subtest of its own.
+// each runs every life in its own subtest.
 func (c *campaign) each(t *testing.T, jobs []job) {
 	workers{abreast: *chaosParallel, lives: len(jobs)}.run(t, func(t *testing.T, n uint64) {
 		if time.Since(c.began) > *campaignFor {

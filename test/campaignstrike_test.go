@@ -59,7 +59,7 @@ type course struct{ shape, chapter string }
 // String returns "rich, updated".
 func (c course) String() string { return c.shape + ", " + c.chapter }
 
-// courses lists all of them, in order.
+// courses lists all courses, in order.
 func courses() (all []course) {
 	for _, shape := range slices.Sorted(maps.Keys(shapes)) {
 		for _, chapter := range chapters {
@@ -81,7 +81,7 @@ type job struct {
 // only returns the life of a course in which only this call breaks.
 func only(of course, s strike) job { return job{of, []strike{s}} }
 
-// name returns what -campaign.only takes.
+// name returns the job in the format of -campaign.only.
 func (j job) name() string {
 	text := "unbroken"
 	for i, s := range j.strikes {
@@ -97,7 +97,7 @@ func (j job) name() string {
 	return text
 }
 
-// parseJob reads what name returns.
+// parseJob parses a text that name returned.
 func parseJob(text string) (j job, err error) {
 	j.course = plain
 	for _, c := range courses() {
@@ -118,7 +118,7 @@ func parseJob(text string) (j job, err error) {
 	return j, nil
 }
 
-// parseStrike reads what String returns. A REST method contains slashes.
+// parseStrike parses a text that strike.String returned. The name of a REST method contains slashes.
 func parseStrike(text string) (s strike, err error) {
 	slash := strings.LastIndexByte(text, '/')
 	hash := strings.LastIndexByte(text, '#')
@@ -182,7 +182,7 @@ var taskKinds = map[string]vcsim.Kind{
 	"MoveIntoFolder_Task": vcsim.MoveInto, "ReconfigureComputeResource_Task": vcsim.ReconfigureCluster,
 }
 
-// faultTypes are the faults that vsphere tells apart, one or two from each row of vsphere/vcfault/table.go, and a few that are in none.
+// faultTypes are the faults that the package vsphere distinguishes: one or two from each row of vsphere/vcfault/table.go, and a few that no row has.
 var faultTypes = map[string]types.BaseMethodFault{
 	"InvalidLogin":                &types.InvalidLogin{},
 	"PasswordExpired":             &types.PasswordExpired{},

@@ -112,7 +112,7 @@ func TestAChangeOfHardwareReplacesTheMembersAndAResizeKeepsIt(t *testing.T) {
 		}
 		was = refs(r.members())
 		g.Edit(func(s *spec) { s.Memory = 8 })
-		r.updated(g, 2) // by hot-add: none is off in between
+		r.updated(g, 2) // by hot-add, so no member is powered off
 		r.sameVMs(was)
 		for _, vm := range r.members() {
 			d, err := r.Details(vm.Path)

@@ -16,7 +16,7 @@ var departures = []operation{
 	{"a host is removed", 10, func(l *life) {
 		host := pick(l.rand, []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C1/DC0_C1_H0", "/DC0/host/DC0_C1/DC0_C1_H1"})
 		if slices.ContainsFunc(l.RemovedHosts(), func(name string) bool { return strings.HasPrefix(host, "/DC0/host/"+name[:len("DC0_C0")]) }) {
-			return // the cluster must keep one host
+			return // otherwise the cluster would lose its last host
 		}
 		if l.depart(func(vm vcsim.VM) bool { d, err := l.Details(vm.Path); return err == nil && d.Host == host }) {
 			l.say("an operator removes %s: %v", host, l.RemoveHost(host))

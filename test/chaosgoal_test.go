@@ -95,7 +95,7 @@ func (l *life) revision() string {
 	return plan.RevisionWith(&l.group.Spec, ref.Take([]byte(l.group.Related[0].Data["user-data"])).Digest)
 }
 
-// restore restores the Secret that the spec names.
+// restore creates the Secret that the spec names again, if it was deleted.
 func (l *life) restore() {
 	if l.group.Spec.UserData != nil && l.group.Related == nil {
 		l.group.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config restored"}}}

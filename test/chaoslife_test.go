@@ -25,7 +25,7 @@ type life struct {
 	*watch
 	profile  profile
 	counts   *counts
-	rand     *rand.Rand // of the step that runs now
+	rand     *rand.Rand // the random numbers of the current step
 	replicas []*chaosReplica
 	born     int // replicas started so far
 	lives    int // groups of this name so far
@@ -35,7 +35,7 @@ type life struct {
 	// ending is set if the life ends with this deletion.
 	ending bool
 	past   []v1alpha1.VmGroup     // former stored versions of this group, for stale calls
-	specs  []v1alpha1.VmGroupSpec // that users once asked for
+	specs  []v1alpha1.VmGroupSpec // all former and present specs of this group
 	// unmanaged are the unmanaged VMs by moRef, as they were when they appeared.
 	unmanaged map[string]vcsim.VM
 	retagged  map[string]bool // VMs whose tags and attributes an operator changed by hand
@@ -208,7 +208,7 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	return a
 }
 
-// edited must be called after each change of the spec.
+// edited notes an edit of the spec, and must be called after each.
 func (l *life) edited(format string, args ...any) {
 	l.fitPersistent()
 	l.group.Generation++
@@ -233,7 +233,7 @@ func (l *life) recreate() {
 	l.begin()
 }
 
-// rulesStay notes a group that ended although its DRS rules could not be removed: its last status says so.
+// rulesStay notes a group whose deletion completed although vCenter refused to remove its DRS rules, as its last status says.
 func (l *life) rulesStay() {
 	if strings.Contains(l.group.Status.LastMessage, "DRS rules") {
 		l.unruly = append(l.unruly, l.group.UID)

@@ -106,7 +106,7 @@ type defective struct {
 	defect *defect
 }
 
-// Do carries out the altered action.
+// Do carries out the step as the defect altered it.
 func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	if d.defect.step != nil {
 		a = d.defect.step(a)
@@ -144,7 +144,7 @@ func (h alteredCalls) Sync(c plan.Call) plan.Result { return h.Loop.Sync(h.defec
 //
 //	go test ./test -run PlantedDefects -v -chaos.repeat 20
 //
-// reports that for each defect; a plain run tries only the first one.
+// This command reports the result for each defect. A run without -chaos.repeat tries only the first defect.
 func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 	if raced {
 		t.Skip("it looks for planted defects, not for races: make campaign runs it")

@@ -16,7 +16,7 @@ type step struct {
 	dice      uint64
 }
 
-// operation is something that can happen in a life.
+// operation is something that a user, an operator, a guest, vCenter or a replica can do in a life.
 type operation struct {
 	name   string
 	weight int
@@ -65,7 +65,7 @@ type profile struct {
 	up         bool
 	replicas   int
 	quarantine int32
-	// tools: a member is ready when its Tools run; otherwise when it is on.
+	// tools: a member is ready while its Tools run; otherwise, while it is powered on.
 	tools bool
 	// departing: hosts are removed from the inventory, VMs are unregistered, and vCenter is restored from backups. Such a life has no stale parents, because
 	// a replica that never saw a member clones it again if the parent's status doesn't list the member (docs/design.md, known limits).

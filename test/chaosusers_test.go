@@ -18,7 +18,7 @@ func change(name string, weight int, edit func(*life, *v1alpha1.VmGroupSpec) str
 	return operation{name, weight, func(l *life) { l.edited("%s: %s", name, edit(l, &l.group.Spec)) }}
 }
 
-// noTemplate is no template's name.
+// noTemplate is a name that no template has.
 const noTemplate = "nonesuch"
 
 // edits lists what users do.

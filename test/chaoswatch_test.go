@@ -292,7 +292,7 @@ func (w *watch) note(vms []vcsim.VM) {
 	}
 }
 
-// lastSeen describes the VMs that have a stamp, by moRef.
+// lastSeen has a description of each VM that has a stamp, by moRef.
 type lastSeen map[string]string
 
 // changes returns what changed since the last call.

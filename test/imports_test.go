@@ -64,7 +64,7 @@ var allowed = map[string]struct {
 	"test/must":                   {},
 }
 
-// guarded are the third-party modules that only listed packages can import, with their names in allowed.
+// guarded has the third-party modules that only packages listed in allowed can import, and the name of each in allowed.
 var guarded = map[string]string{
 	"github.com/go-chi/chi": "chi", "github.com/vmware/govmomi": "govmomi", "github.com/rs/zerolog": "zerolog",
 	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",

@@ -190,7 +190,7 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 	if most > goroutines+10*(callers+bodies)+64 {
 		t.Errorf("%d goroutines at the same time, %d before the storm", most, goroutines)
 	}
-	const pod = 256 << 20 // limits.memory in the manifests
+	const pod = 256 << 20 // the memory limit of the Pod in the manifests (resources.limits.memory)
 	if bytes > before+pod/8 {
 		t.Errorf("%d MB before, %d MB after", before>>20, bytes>>20)
 	}

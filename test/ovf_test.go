@@ -195,7 +195,7 @@ func TestWhatADeploymentLacksIsSaidBeforeItBegins(t *testing.T) {
 		ovf      func(*vcsim.OVF)
 		says     string
 		mend     func(*rig)
-		settings func(*vsphere.Config) // the server is started again with
+		settings func(*vsphere.Config) // the settings with which the server is started again
 	}{
 		"a license agreement": {ovf: func(o *vcsim.OVF) { o.EULAs = []string{"all yours"} }, says: "start the server with --accept-eulas",
 			settings: func(c *vsphere.Config) { c.AcceptEULAs = true }},

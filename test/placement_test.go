@@ -29,7 +29,7 @@ func (r *rig) details(path string) vcsim.Details {
 
 const webFolder = web + "/"
 
-// blocked syncs a group until it is ERROR for that reason, and returns the message.
+// blocked syncs a group until its phase is ERROR for the given reason, and returns the message.
 func blocked(t testing.TB, g *metacontroller.Group, reason string) string {
 	t.Helper()
 	a := until(t, g, reason, func(a metacontroller.Answer) bool {
@@ -145,7 +145,7 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 	})
 }
 
-// Another tool may take back each change of the cluster's groups.
+// Another tool may revert each change that the server makes to the cluster's VM groups.
 func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		const cluster = "/DC0/host/DC0_C0"

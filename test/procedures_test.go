@@ -222,7 +222,7 @@ func TestAbandonADeletion(t *testing.T) {
 	})
 }
 
-// documented returns what a document has between two texts.
+// documented returns the part of a document between two texts.
 func documented(t *testing.T, name, from, to string) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/" + name)

@@ -36,13 +36,12 @@ func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredRe
 	return &wiredReplica{r.serve(append([]func(*vsphere.Config, *loop.Config){wired}, change...)...), w, r.t}
 }
 
-// freeze stops everything on the replica's wire from its next call of a method on, until thaw. frozen is closed when that call
-// arrives.
+// freeze stops all calls on the replica's wire, from its next call of the given method on until thaw. frozen is closed when that first call arrives.
 func (c *wiredReplica) freeze(method string) (frozen <-chan struct{}, thaw func()) {
 	return c.freezeFor(method, patience)
 }
 
-// freezeFor is freeze for calls that reach vCenter only if they have waited no longer than a time.
+// freezeFor is freeze, but a call that has waited for longer than the given time never reaches vCenter.
 func (c *wiredReplica) freezeFor(method string, most time.Duration) (frozen <-chan struct{}, thaw func()) {
 	came, gate := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() { close(came) })

@@ -60,15 +60,15 @@ func TestTwoReplicasWithAStaleParentCloneEachMemberOnce(t *testing.T) {
 	})
 }
 
-// tidy waits until the replicas have nothing more to do.
+// tidy waits until no replica has anything left to do.
 func (r *rig) tidy(replicas ...*wiredReplica) {
 	for _, c := range replicas {
 		c.done()
 	}
 }
 
-// A captured life, in which all replicas get the parents of lower generations again, even a replica that was never called before,
-// and even while the group is removed.
+// The test replays a captured life. All replicas get parents of lower generations again, including a replica that was never called before, and also
+// while the group is being deleted.
 func TestParentsOfLowerGenerationsUndoNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -50,9 +50,9 @@ type rig struct {
 	find  *find.Finder
 	// network is the in-memory network that connects all parts of the rig; nil: they use loopback, in real time.
 	network   *memnet.Network
-	transport *http.Transport                                                      // of all clients but the server's own
-	direct    bool                                                                 // replicas call vCenter and are called without HTTP and XML
-	hooks     memnet.Handlers                                                      // of the replicas, if direct
+	transport *http.Transport                                                      // the transport of all clients except for the server's own
+	direct    bool                                                                 // replicas call vCenter, and the test calls replicas, without HTTP and XML
+	hooks     memnet.Handlers                                                      // the hooks of the replicas, if direct
 	planted   *defect                                                              // the defect in all replicas; nil: none
 	probed    probe.Networks                                                       // the networks in which replicas may probe members
 	dialGuest func(ctx context.Context, network, address string) (net.Conn, error) // how replicas connect to guests; nil: DialGuest

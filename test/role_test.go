@@ -23,7 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// leastRole are the ids of the least role's privileges.
+// leastRole returns the ids of the privileges in the least role.
 func leastRole() (ids []string) {
 	for _, p := range role.Least() {
 		ids = append(ids, p.ID)
@@ -52,7 +52,8 @@ func counted(registry *prometheus.Registry) func(*vsphere.Config, *loop.Config) 
 	return func(c *vsphere.Config, _ *loop.Config) { c.Metrics = registry }
 }
 
-// callsIn are the servers' calls, by method. (The embedded vCenter's Calls include those of the test's administrator.)
+// callsIn returns the number of the servers' calls to vCenter, by method. (The embedded vCenter's Calls would include the calls of the test's
+// administrator.)
 func callsIn(t testing.TB, registry *prometheus.Registry) map[string]int {
 	t.Helper()
 	families, err := registry.Gather()

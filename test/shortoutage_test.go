@@ -49,7 +49,7 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 		r.Down() // unlike a single call that overruns, a longer outage must be reported
 		began := time.Now()
 		until(t, g, "the outage is reported", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
-		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s of patience, and a hook call
+		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s until the server reports that, and the time until the next hook call
 			t.Errorf("an outage is reported after %s", took)
 		}
 		r.Up()

@@ -22,8 +22,8 @@ import (
 
 var slotsMembers = flag.Int("slots.members", 60, "how many members there are whose clones a host queues, in groups of a thousand")
 
-// A real vCenter carries out four full clones from one host at once, or sixteen linked ones. The server learns from the tasks' times that
-// it queues the others; where these say that they run, from how long they take.
+// A real vCenter carries out four full clones from one host at the same time, or sixteen linked ones, and queues further clones. The server learns this
+// from the start times of the tasks or, if queued tasks say that they run, from how long the tasks take.
 func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct {

@@ -48,7 +48,7 @@ func TestChurnLeaksNothing(t *testing.T) {
 	}
 }
 
-// soak is two replicas and their clients.
+// soak has two replicas of the server, and the clients that call them.
 type soak struct {
 	*rig
 	mu         sync.Mutex
@@ -112,7 +112,7 @@ func (s *soak) churn(d time.Duration) {
 		for sampled := time.Now(); time.Now().Before(end); {
 			time.Sleep(min(1500*time.Millisecond, d/4))
 			s.trouble()
-			if time.Since(sampled) > max(*soakFor/10, time.Second) { // a sample takes some time
+			if time.Since(sampled) > max(*soakFor/10, time.Second) { // not more often, because a sample takes some time
 				sampled = time.Now()
 				s.sample("churn")
 			}
@@ -121,7 +121,7 @@ func (s *soak) churn(d time.Duration) {
 	all.Wait()
 }
 
-// life runs the life of one group. Each group has its own UID; names are reused.
+// life runs the life of one group. Each group has a new UID, but groups reuse names.
 func (s *soak) life(name string) {
 	n := s.lived.Add(1)
 	g := metacontroller.New("", "default", name, fmt.Sprintf("uid-soak-%d", n), int32(1+rand.IntN(3)))

@@ -15,12 +15,12 @@ import (
 // figures are the resources in use at a quiet moment. They must not grow from one quiet moment to the next.
 type figures struct {
 	vcsim.Counts
-	goroutines int   // the servers' own, without the embedded vCenter's
+	goroutines int   // goroutines of the servers, without those of the embedded vCenter
 	heap       int64 // bytes that the servers' code has allocated and still uses, according to the memory profile
 	heapInUse  uint64
 	files      int // open file descriptors; 0 where unknown
 	left       int // files in the temporary directory
-	series     int // of both replicas' metrics
+	series     int // the number of series in the metrics of both replicas
 	known      int // groups that the replicas remember
 }
 

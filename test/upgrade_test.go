@@ -35,7 +35,7 @@ import (
 type recording struct {
 	How      string    // how it was recorded
 	At       time.Time // when
-	VCenter  string    // about.instanceUuid
+	VCenter  string    // the vCenter's about.instanceUuid
 	Template struct {
 		InstanceUUID, Fingerprint string
 		Disks                     []struct {
@@ -188,7 +188,7 @@ func (r *rig) rebuild(was recording, text string) recording {
 		}
 		return id // the moRef of a VM that was removed before the recording
 	})
-	text = regexp.MustCompile(`,\\?"fd00::1\d\\?"\]`).ReplaceAllString(text, "]") // the guests here report one address
+	text = regexp.MustCompile(`,\\?"fd00::1\d\\?"\]`).ReplaceAllString(text, "]") // the guests of this test report only one address
 	is := readRecording(r.t.(*testing.T), []byte(text))
 	for i, vm := range is.VMs {
 		r.dress(vm, object.NewVirtualMachine(r.admin.Client, refs[was.VMs[i].Name]))
