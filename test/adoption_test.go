@@ -61,7 +61,7 @@ func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testin
 			t.Errorf("members: %v; db-a is %s, web-7 is %s", is, a.Ref.Value, b.Ref.Value)
 		}
 		if n := r.Calls()["CloneVM_Task"]; n != 1 {
-			t.Errorf("%d clones", n)
+			t.Errorf("%d clones, want 1", n)
 		}
 		remove(t, g)
 		equal(t, r.names(legacy), []string{"db-a+", "mine+", "web-7+"})

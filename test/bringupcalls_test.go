@@ -36,7 +36,7 @@ func TestBringingAPlainMemberUpCostsNoCallForItsDisks(t *testing.T) {
 			total += n - before[method]
 		}
 		if n := r.Calls()["ReconfigVM_Task"]; n != 0 {
-			t.Errorf("%d reconfigures", n)
+			t.Errorf("the server reconfigured members %d times, want never", n)
 		}
 		if n := devices.Load(); n > 5 {
 			t.Errorf("%d reads of devices", n)

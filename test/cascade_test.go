@@ -31,7 +31,7 @@ func orphaned(t *testing.T, g *metacontroller.Group) {
 		t.Errorf("the first answer: finalized %v, %+v", a.Finalized, a.Status)
 	}
 	if now := childNames(g); !slices.Equal(now, before) {
-		t.Errorf("of the children %v are left: %v", before, now)
+		t.Errorf("the server removed children before the deletion: were %v, are %v", before, now)
 	}
 	g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == metav1.FinalizerOrphanDependents })
 	g.Children = nil

@@ -50,7 +50,7 @@ func TestARepublishedTemplateIsReportedAndRolledOutOnlyIfTheSpecSaysSo(t *testin
 		}
 		r.allGone(was)
 		if n := len(r.members()); n != 2 {
-			t.Errorf("%d members", n)
+			t.Errorf("%d members, want 2", n)
 		}
 	})
 }
@@ -67,7 +67,7 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 		up(t, g)
 		was := refs(r.members())
 		r.must(r.ShowContentIDs(template, true))
-		r.steady(g, 10*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // the template's second read comes later
+		r.steady(g, 10*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // twice as long, so that a second full inventory read has taken place
 		r.sameVMs(was)
 		if c := condition(up(t, g), v1alpha1.ConditionTemplateChanged); c.Status == "True" {
 			t.Errorf("TemplateChanged is True: %+v", c)

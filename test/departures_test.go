@@ -45,7 +45,7 @@ func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 		remove(t, g)
 		equal(t, r.names(web), running(3))
 		if d := r.details(webFolder + "web-0"); !strings.Contains(d.Config.Annotation, "Formerly") || d.Config.ManagedBy != nil && d.Config.ManagedBy.ExtensionKey != "" {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
+			t.Errorf("web-0 has the notes %q, and is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
 		}
 		for _, before := range was {
 			for _, vm := range r.VMs() {
@@ -70,7 +70,7 @@ func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.
 		remove(t, g)
 		equal(t, r.names(web), []string{"web-1+"})
 		if n := r.Calls()["CloneVM_Task"]; n != 2 {
-			t.Errorf("%d clones", n)
+			t.Errorf("%d clones, want 2", n)
 		}
 	})
 }

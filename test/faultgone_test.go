@@ -33,7 +33,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 				began := time.Now()
 				a := says(t, g, v1alpha1.PhasePending, "cloning 1 member")
 				if took := time.Since(began); took > 10*time.Second {
-					t.Errorf("it was reported for another %s", took)
+					t.Errorf("the fault was reported for another %s", took)
 				}
 				if got := condition(a, v1alpha1.ConditionNameConflict).Status; got == "True" {
 					t.Errorf("NameConflict is still %q", got)
@@ -68,7 +68,7 @@ func TestAMissingPrivilegeLeavesTheStatusWithinTenSecondsOfBeingGranted(t *testi
 		began := time.Now()
 		says(t, g, v1alpha1.PhasePending, "cloning")
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("it was reported for another %s", took)
+			t.Errorf("the fault was reported for another %s", took)
 		}
 		up(t, g)
 	})

@@ -152,7 +152,7 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 			g.URL = s.url
 		}
 		if n := r.Calls()["CloneVM_Task"]; n != 2 {
-			t.Errorf("%d clones", n)
+			t.Errorf("%d clones, want 2", n)
 		}
 		r.Show(hidden)
 		up(t, g)
@@ -195,8 +195,8 @@ func (r *rig) removeRoot() {
 	r.task(root.Destroy(context.Background()))
 }
 
-// A replica that did not recreate the folder of all groups still finds it, and removes the group's folder in it. (Found by
-// TestChaos, seed 50254: a folder was left behind.)
+// One replica recreated the folder of all groups. Another replica must find that folder, too, and remove the group's folder in it. (Found by TestChaos,
+// seed 50254: a folder was left behind.)
 func TestAReplicaFindsTheRootFolderThatAnotherOneRecreated(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g, _, two := r.upAtTwo()

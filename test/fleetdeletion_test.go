@@ -89,7 +89,7 @@ func deletion(t *testing.T, groups, members int, off time.Duration) (took time.D
 		each := func(call func(*metacontroller.Group, context.Context) (metacontroller.Answer, error), ends func(metacontroller.Answer) bool) {
 			var wg sync.WaitGroup
 			for _, g := range all {
-				time.Sleep(time.Millisecond) // kubectl makes one call after the other
+				time.Sleep(time.Millisecond) // kubectl deletes one group after the other
 				wg.Go(func() {
 					for {
 						a, err := call(g, within(t))

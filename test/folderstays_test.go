@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// The plain simulator has no UnregisterAndDestroy_Task, and an account may lack the privilege.
+// vCenter may refuse to remove a group's folder: the plain simulator has no UnregisterAndDestroy_Task, and an account may lack the privilege.
 func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)

@@ -95,7 +95,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				}
 				r.sameVMs(vms)
 				if n := r.Calls()["ResetVM_Task"]; n > 0 {
-					t.Errorf("%d resets", n)
+					t.Errorf("%d resets, want none", n)
 				}
 				// The server drops an address only on evidence: the VM is off, or its guest has reported no address yet since its next boot.
 				r.must(r.PowerOff(webFolder + "web-1"))
@@ -172,7 +172,7 @@ func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
 					}
 				}
 				if n := r.Calls()["ResetVM_Task"]; n > 0 {
-					t.Errorf("%d resets", n)
+					t.Errorf("%d resets, want none", n)
 				}
 			})
 		})

@@ -48,14 +48,14 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		up(t, g)
 		r.sameVMs(was)
 		if n := r.Calls()["ResetVM_Task"]; n != 1 {
-			t.Errorf("%d resets", n)
+			t.Errorf("%d resets, want 1", n)
 		}
 
 		r.must(r.hangsAtBoot(web+"/web-2", vcsim.Hung))
 		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		if n := r.Calls()["ResetVM_Task"]; n != 2 {
-			t.Errorf("%d resets", n)
+			t.Errorf("%d resets, want 2", n)
 		}
 		r.allGone(map[string]string{"web-2": was["web-2"]})
 		if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-1"] != was["web-1"] {

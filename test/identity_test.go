@@ -134,7 +134,7 @@ func TestAnIgnitionConfigReachesTheMembersWhereIgnitionLooks(t *testing.T) {
 		})
 		d = r.details(webFolder + r.members()[0].Name)
 		if text := guestInfo(t, d, "userdata"); text != "#cloud-config\n" || d.ExtraConfig["guestinfo.ignition.config.data"] != "" {
-			t.Errorf("its successor got %q for cloud-init, and %q for Ignition", text, d.ExtraConfig["guestinfo.ignition.config.data"])
+			t.Errorf("web-0's successor got %q for cloud-init, and %q for Ignition", text, d.ExtraConfig["guestinfo.ignition.config.data"])
 		}
 	})
 }

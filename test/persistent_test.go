@@ -75,7 +75,7 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 		remove(t, g)
 		r.disksAre("when the group is gone", "default/web-0/data 3 2 none")
 		if warnings.Len() > 0 {
-			t.Errorf("what was asked for is logged as a warning: %s", &warnings)
+			t.Errorf("a change that the spec asks for is logged as a warning: %s", &warnings)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 			}
 		}
 		if n := r.Calls()["AnswerVM"]; n > 0 {
-			t.Errorf("%d answers", n)
+			t.Errorf("the server answered %d questions, want none", n)
 		}
 		for _, vm := range r.Asking() {
 			r.must(r.Answer(vm, "I Moved It"))

@@ -376,7 +376,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 				}
 				up(t, g)
 				if n := r.Calls()["CloneVM_Task"]; n != 2 {
-					t.Errorf("%d clones", n)
+					t.Errorf("%d clones, want 2", n)
 				}
 			})
 		})
