@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// start makes the calls before the task, and starts it. over: nothing is left to do. A task that vCenter doesn't allow at that moment never
-// runs: one that did later would find what others have done since.
+// start makes the calls before the task, and starts the task; over reports that the step has nothing left to do. A task that vCenter refuses
+// when it starts never runs: if it ran later, the VM could have changed since the checks.
 //
 // [doc] PowerOffVM_Task: InvalidPowerState "if the power state is not poweredOn"; TaskInProgress "if the virtual machine is busy".
 func (s *step) start() (over bool, err error) {
@@ -29,11 +29,11 @@ func (s *step) start() (over bool, err error) {
 		v.read("")
 		return over, err
 	}
-	if !s.by.loop.Leased(s.ref.UID, a.VM) { // immediately before the calls
+	if !s.by.loop.Leased(s.ref.UID, a.VM) { // checked last, because the lease can end during the checks above
 		return false, leaseOver
 	}
 	s.judgeLease()
-	for _, clone := range []*plan.Action{&a, plan.ArgsOf[plan.MarkArgs](a.Args).Successor} { // a Mark looks up what the clone needs that follows
+	for _, clone := range []*plan.Action{&a, plan.ArgsOf[plan.MarkArgs](a.Args).Successor} { // a Mark also looks up what its successor's clone needs
 		if clone != nil && clone.Op == plan.Clone && clone.Details() != nil && clone.Details().Spec.Template == noTemplate && (a.Op == plan.Clone || s.set.defect != hopeful) {
 			return false, untried(noSuchTemplate)
 		}
@@ -76,7 +76,7 @@ func (s *step) start() (over bool, err error) {
 			err = changed
 			break
 		}
-		if a.Op == plan.PowerOn && v.vms[a.MoRef].vm.Marked { // seen since this was planned
+		if a.Op == plan.PowerOn && v.vms[a.MoRef].vm.Marked { // the replica saw the mark after it planned the power-on
 			err = untried(changed)
 			break
 		}
@@ -165,7 +165,7 @@ func (s *step) startOwn() (over bool, err error) {
 	return over, err
 }
 
-// readSinceMark reads all members before a member goes that another process has marked.
+// readSinceMark reads all members again before a step takes down a member that another process has marked.
 func (s *step) readSinceMark() error {
 	v := s.by.view
 	m := v.vms[s.a.MoRef].vm
@@ -181,7 +181,7 @@ func (s *step) readSinceMark() error {
 	return nil
 }
 
-// look reads the VM again.
+// look reads the VM again, and returns why the step must not act on it.
 func (s *step) look() error {
 	m, a := s.vc.find(s.a.MoRef), s.a
 	switch {
@@ -201,7 +201,7 @@ func (s *step) look() error {
 	return nil
 }
 
-// stamp is what a step writes before it acts: that a member is restarted, or is no standby member any more.
+// stamp writes to the stamp what a step records before it acts: the restart of a member, or that it is no longer a standby member.
 func (s *step) stamp() {
 	if m := s.vc.find(s.a.MoRef); s.a.Op == plan.PowerOn && m.Standby {
 		m.Standby, m.Generation = false, max(m.Generation, s.a.Generation)
@@ -214,7 +214,7 @@ func (s *step) stamp() {
 	}
 }
 
-// ask asks a guest to halt, once its stamp says so. If the guest refuses, the stamp is restored.
+// ask asks a guest to halt, after the stamp has recorded the request. If the guest can't be asked, ask removes the record.
 func (s *step) ask() error {
 	m := s.vc.find(s.a.MoRef)
 	err := error(leaseOver)
@@ -241,7 +241,7 @@ func (s *step) ask() error {
 	return err
 }
 
-// asksFirst reports whether a PowerOff is for a guest that ignored a request that this replica doesn't know of.
+// asksFirst reports whether a PowerOff must first ask the guest to halt: the guest ignored a request, but not one of this replica.
 func (s *step) asksFirst(m *plan.VM) bool {
 	boot, asked := s.by.asked[m.MoRef]
 	return plan.ArgsOf[plan.PowerOffArgs](s.a.Args).Unheeded && m.Tools && !(asked && boot.Equal(m.Boot))
@@ -272,7 +272,7 @@ func (s *step) startRemoveFolder() (over bool, err error) {
 	return false, nil
 }
 
-// noCloneRunning waits for the clones that ran when the replica first asked for this group.
+// noCloneRunning fails while a clone runs that was already running when the replica first asked about this group.
 func (s *step) noCloneRunning() error {
 	var clones []int
 	for _, x := range s.steps {

@@ -19,19 +19,19 @@ const (
 	seesAllWell              // every VM that exists counts as working
 	feelsNoPause             // a process that was paused doesn't notice
 	hidesAsGone              // a VM that can't be read counts as gone
-	awayIsGone               // a VM that vCenter doesn't have counts as destroyed
+	awayIsGone               // a VM that left the inventory counts as destroyed
 	endsUnselected           // a group that isn't selected counts as deleted
-	takesByName              // a disk of that name is taken, regardless of its owner
-	attachesUsed             // a disk is attached that another VM has
-	makesAnother             // a disk is made each time, and none is looked for
-	startsWithout            // a member is powered on without a look at its disks
+	takesByName              // a disk with the right name is attached, regardless of its owner
+	attachesUsed             // a disk of another VM is attached
+	makesAnother             // a disk is always created, without a search for an existing one
+	startsWithout            // a member is powered on without a check of its disks
 	deletesDisks             // a VM is destroyed with its disks
 	countsUnconfirmed        // a member that the status lists and no replica sees counts as present (S1)
 	hopeful                  // members are replaced though no successor can be made (S2)
-	restless                 // a member that is as the spec says counts as outdated
+	restless                 // a member that matches the spec counts as outdated
 )
 
-// twistCall changes what a replica is called with.
+// twistCall applies the defect to a hook call of a replica.
 func (d defect) twistCall(r *replica, c plan.Call) plan.Call {
 	switch {
 	case d == countsUnconfirmed && !c.Finalizing:
@@ -55,7 +55,7 @@ func (d defect) twistCall(r *replica, c plan.Call) plan.Call {
 	return c
 }
 
-// twist changes what a replica does.
+// twist applies the defect to an action of a replica.
 func (d defect) twist(a plan.Action) plan.Action {
 	switch {
 	case d == takesNoMark && a.Op == plan.Mark:

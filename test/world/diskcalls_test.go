@@ -19,7 +19,7 @@ type diskCall struct {
 	gib   int32
 }
 
-// startDisks makes the calls before the next task of a step for disks, and finds that. over: nothing is left to do.
+// startDisks makes the calls before the next task of a step for disks, and chooses that task; over reports that no task is left.
 func (s *step) startDisks() (over bool, err error) {
 	m := s.vc.find(s.a.MoRef)
 	if s.attached {
@@ -57,7 +57,7 @@ func (s *step) startDisks() (over bool, err error) {
 		}
 		d, err := s.obtain(m, want)
 		if d == nil || err != nil {
-			return false, err // there is something to do first
+			return false, err // another task comes before the attach
 		}
 		s.got, given = append(s.got, d), append(given, d.record(want))
 	}
@@ -65,7 +65,7 @@ func (s *step) startDisks() (over bool, err error) {
 	return false, nil
 }
 
-// identified enters the uuids of disks as they are read from a VM.
+// identified returns the disks of a stamp with the uuids of the disks attached to the VM.
 func identified(text string, m *machine) ([]plan.MemberDisk, error) {
 	given := slices.DeleteFunc(plan.DisksIn(text), func(d plan.MemberDisk) bool { return d.Parted != "" && !m.has(d.ID) })
 	for i := range given {
@@ -82,7 +82,7 @@ func (m *machine) has(id string) bool {
 	return slices.ContainsFunc(m.attached, func(d *disk) bool { return d.id == id })
 }
 
-// grow lets the disks that a member has grow.
+// grow extends a member's disks to the sizes of the spec.
 func (s *step) grow(given []plan.MemberDisk, m *machine) error {
 	for i := range given {
 		for _, want := range s.a.Details().Spec.Disks {
@@ -102,8 +102,8 @@ func (s *step) grow(given []plan.MemberDisk, m *machine) error {
 	return nil
 }
 
-// obtain returns the owner's disk, which is in no other VM; nil if a call must be made first. It is bound when it is attached, or before that
-// to a VM that runs.
+// obtain returns the owner's disk, which no other VM may have; nil if another task must run first. The disk is bound after it is attached; if
+// the VM runs, before.
 func (s *step) obtain(m *machine, want *v1alpha1.Disk) (*disk, error) {
 	of := owner{s.ref.UID, s.a.Ordinal, want.Name}
 	if d := s.ready[of.name]; d != nil {
@@ -136,7 +136,7 @@ func (s *step) obtain(m *machine, want *v1alpha1.Disk) (*disk, error) {
 	return d, nil
 }
 
-// findDisk returns the disk of an owner; nil if there never was one.
+// findDisk returns the disk of an owner; nil if the owner never had one.
 func (s *step) findDisk(of owner) (*disk, error) {
 	var held []string
 	for _, h := range s.a.Details().KnownDisks {
@@ -189,7 +189,7 @@ func (s *step) findDisk(of owner) (*disk, error) {
 	return nil, nil
 }
 
-// startDelete is startDisks for DeleteDisks: it detaches the disks, deletes them, and then takes them out of the stamp.
+// startDelete is startDisks for DeleteDisks: the tasks detach the disks, delete them, and remove them from the stamp.
 func (s *step) startDelete(m *machine) (over bool, err error) {
 	if !s.goesOn && m.Power != plan.PoweredOff {
 		return false, wrongPower
@@ -222,7 +222,7 @@ func (s *step) startDelete(m *machine) (over bool, err error) {
 	return false, nil
 }
 
-// detaches begins to detach disks: a VM that is on, or under a snapshot, keeps its own.
+// detaches begins to detach disks. It fails if the VM is on or has a snapshot.
 func (s *step) detaches(m *machine) error {
 	switch {
 	case m.Power != plan.PoweredOff:
@@ -234,7 +234,7 @@ func (s *step) detaches(m *machine) error {
 	return nil
 }
 
-// hasDisks checks a member that is to be powered on.
+// hasDisks checks that a member has its disks before it is powered on, and binds them.
 func (s *step) hasDisks() error {
 	m := s.vc.find(s.a.MoRef)
 	if len(m.attached) > 0 && m.Marked {
@@ -258,7 +258,7 @@ func (s *step) hasDisks() error {
 	return nil
 }
 
-// diskDone does what the task of a step for disks does in vCenter.
+// diskDone applies the effect of a disk task to vCenter.
 func (s *step) diskDone() error {
 	vc, a, d := s.vc, s.a, s.call.of
 	if d != nil && (d.gone || d.lost) {
@@ -339,7 +339,7 @@ func (s *step) detachesFirst() bool {
 	return !s.goesOn && m != nil && (s.a.Op == plan.DeleteDisks || s.a.Op == plan.Destroy && len(m.attached) > 0)
 }
 
-// startParting begins to detach the disks of a VM that is to be destroyed: they are kept.
+// startParting begins to detach the disks of a VM before it is destroyed, because Destroy_Task would delete them.
 func (s *step) startParting() error {
 	if s.set.defect == deletesDisks {
 		return nil

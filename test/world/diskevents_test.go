@@ -73,7 +73,7 @@ func retentionOf(n int) v1alpha1.DiskRetention {
 	return v1alpha1.DiskRetention{WhenScaled: both[n%2], WhenDeleted: both[n/2%2]}
 }
 
-// known are the disks that exist and satisfy a condition.
+// known returns the disks that exist and satisfy a condition.
 func (v *vcenter) known(holds func(*disk) bool) (all []*disk) {
 	for _, d := range v.disks {
 		if !d.gone && holds(d) {
@@ -87,7 +87,7 @@ func detachedIn(g *v1alpha1.VmGroup) []v1alpha1.PersistentDisk {
 	return slices.DeleteFunc(slices.Clone(g.Status.Disks), func(d v1alpha1.PersistentDisk) bool { return d.State != v1alpha1.DiskDetached })
 }
 
-// giveUp puts a disk's id into the annotation.
+// giveUp lists a disk in the annotation with which a user gives disks up.
 func (w *world) giveUp(id string) {
 	k := &w.kube
 	if id == "" || k.group == nil || k.deleting() || slices.Contains(k.givenUp, id) {
@@ -99,8 +99,8 @@ func (w *world) giveUp(id string) {
 	k.store(&g)
 }
 
-// isDiskKnownToAll reports whether each replica, and each parent that may still be sent to one, knows a disk: any other one that is not
-// found is taken for one that never was.
+// isDiskKnownToAll reports whether each replica, and each parent that Metacontroller may still send, knows a disk. If a disk is lost that one
+// of them doesn't know, the replica can't tell it from a disk that never existed.
 func (w *world) isDiskKnownToAll(d *disk) bool {
 	knows := func(g *v1alpha1.VmGroup) bool {
 		return g == nil || g.UID != d.owner.uid || slices.ContainsFunc(g.Status.Disks, func(x v1alpha1.PersistentDisk) bool { return x.ID == d.id })
@@ -136,7 +136,7 @@ func (v *vcenter) consolidate() {
 	}
 }
 
-// tendDisks does what the messages about disks ask people for.
+// tendDisks does what the status messages about disks ask operators to do.
 func (w *world) tendDisks() {
 	if !w.set.disks {
 		return
@@ -149,8 +149,8 @@ func (w *world) tendDisks() {
 	w.detachFromDuplicates()
 }
 
-// giveUpForgotten gives up disks that were deleted, where an admin destroyed the VM before any status could leave them out: no replica can
-// tell such a disk from one that is lost, so the status asks (DiskMissing).
+// giveUpForgotten gives up the deleted disks of VMs that an admin destroyed before a status without these disks was stored: no replica can
+// tell such a disk from a lost one, so the status asks the user (DiskMissing).
 func (w *world) giveUpForgotten() {
 	for _, d := range w.stale() {
 		if !slices.ContainsFunc(w.vc.vms, func(m *machine) bool {
@@ -161,7 +161,7 @@ func (w *world) giveUpForgotten() {
 	}
 }
 
-// stale are the disks in the status that a replica has deleted.
+// stale returns the disks that a replica has deleted but that the status still lists.
 func (w *world) stale() (all []*disk) {
 	if w.kube.group == nil {
 		return nil
@@ -174,7 +174,7 @@ func (w *world) stale() (all []*disk) {
 	return all
 }
 
-// attachAgain attaches disks to members again that operators took (DiskMissing).
+// attachAgain attaches disks that operators detached from members again (DiskMissing).
 func (w *world) attachAgain() {
 	for _, m := range w.vc.vms {
 		for _, d := range m.taken {
@@ -186,7 +186,7 @@ func (w *world) attachAgain() {
 	}
 }
 
-// detachFromDuplicates detaches disks from VMs in quarantine while the members of their ordinals are without (DiskInUse).
+// detachFromDuplicates detaches disks from quarantined duplicates while the members of the same ordinals have no disks (DiskInUse).
 func (w *world) detachFromDuplicates() {
 	for _, q := range w.vc.vms {
 		if q.gone || q.Quarantined.IsZero() || q.Why != plan.WhyDuplicate || q.Power == plan.PoweredOn || len(q.attached) == 0 {
@@ -201,7 +201,7 @@ func (w *world) detachFromDuplicates() {
 	}
 }
 
-// deleteCopies deletes all disks of an owner but one, where the status knows none of them (DuplicateDisk).
+// deleteCopies deletes all disks of an owner but one, if the status lists none of them (DuplicateDisk).
 func (w *world) deleteCopies() {
 	listed := func(d *disk) bool {
 		return len(w.vc.users(d)) > 0 || w.kube.group != nil && slices.ContainsFunc(w.kube.group.Status.Disks, func(x v1alpha1.PersistentDisk) bool { return x.ID == d.id })

@@ -10,20 +10,21 @@ import (
 
 // What must always be true of persistent disks: invariant 12 of docs/design.md.
 
-// write notes that a guest boots, and writes to its disks: from then on the disk has the data of its ordinal.
+// write notes that a guest boots and writes to its disks: from then on these disks have the data of their ordinal.
 func (v *vcenter) write(m *machine) {
 	for _, d := range m.attached {
 		if v.data == nil {
 			v.data = map[owner]*disk{}
 		}
-		if d.owner.uid == m.uid && d.owner.ordinal == m.Ordinal { // others' writes are theirs to care for
+		if d.owner.uid == m.uid && d.owner.ordinal == m.Ordinal { // the invariant doesn't cover a guest that writes to a disk of another ordinal
 			d.log = append(d.log, m.MoRef)
 			v.data[d.owner] = d
 		}
 	}
 }
 
-// judgeAttach checks a disk that is about to be attached. An operator who renames a VM, or moves it, opens the lock of its ordinal.
+// judgeAttach checks a disk before it is attached. VMs that an operator renamed or moved are excepted, because their names no longer keep
+// other VMs from getting the same ordinal.
 func (s *step) judgeAttach(m *machine, d *disk) {
 	if of := (owner{m.uid, m.Ordinal, d.owner.name}); d.owner != of {
 		s.violated("12: %s attaches the disk of %s (%s)", s, d.owner, d.id)
@@ -35,8 +36,8 @@ func (s *step) judgeAttach(m *machine, d *disk) {
 	}
 }
 
-// judgePowerOn checks the disks of a member when its power-on reaches vCenter. What guests wrote to a disk that was never bound doesn't
-// count: only an operator who powers on a VM before its first power-on lets a guest write to one (docs/design.md, known limits).
+// judgePowerOn checks the disks of a member when its power-on reaches vCenter. Data on a disk that was never bound doesn't count: a guest
+// can only write to such a disk if an operator powers the VM on before the server does (docs/design.md, known limits).
 func (s *step) judgePowerOn() {
 	m := s.vc.find(s.a.MoRef)
 	for i := range s.set.spec.Disks {
@@ -56,7 +57,7 @@ func (s *step) judgePowerOn() {
 	}
 }
 
-// judgeDelete checks a disk that is about to be deleted: retention must say so, in the spec that the replica has.
+// judgeDelete checks a disk before it is deleted: no VM may have it, and the retention in the replica's spec must allow the deletion.
 func (s *step) judgeDelete(d *disk) {
 	for _, x := range s.vc.vms {
 		if (!x.gone || x.away()) && slices.Contains(x.attached, d) {
@@ -68,7 +69,7 @@ func (s *step) judgeDelete(d *disk) {
 	}
 }
 
-// mayDelete reports whether the retention of the spec that a replica has allows a step to delete disks.
+// mayDelete reports whether the retention in the replica's spec allows a step to delete disks.
 func (s *step) mayDelete() bool {
 	k := &s.kube
 	if s.a.Op != plan.DeleteDisks || s.ref.UID != k.uid() {
@@ -105,7 +106,7 @@ func (w *world) lookAtDisks() {
 	}
 }
 
-// disksOff says what differs from the spec in the disks of a member that runs.
+// disksOff returns how the disks of a running member differ from the spec; empty if they don't.
 func (w *world) disksOff(m *machine) string {
 	g := w.kube.group
 	if differs := plan.DisksToChange(&g.Spec, m.Disks); differs != "" {

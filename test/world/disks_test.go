@@ -13,17 +13,17 @@ import (
 
 // The first-class disks of vCenter.
 
-// disk is a first-class disk. Its metadata say whose it is, and whether it ever was in a VM.
+// disk is a first-class disk. Its metadata name its owner, and record whether the disk was ever attached to a VM.
 type disk struct {
 	id    string
 	owner owner
 	gib   int32
 	bound bool
 	gone  bool
-	by    *replica  // which deleted it
-	lost  bool      // vCenter doesn't find it: it is being moved, or its catalogue is behind
+	by    *replica  // the replica that deleted the disk
+	lost  bool      // vCenter doesn't find the disk: it is being moved, or vCenter's catalogue is out of date
 	open  bool      // a backup has it open
-	shown time.Time // from when on vCenter lists it
+	shown time.Time // when vCenter begins to list the disk
 	log   []string  // the VMs whose guests wrote to it, one entry for each boot
 }
 
@@ -35,10 +35,10 @@ type owner struct {
 
 func (o owner) String() string { return fmt.Sprintf("%s/%d/%s", o.uid, o.ordinal, o.name) }
 
-// listLags are how late vCenter can list a new disk.
+// listLags are the delays after which vCenter can list a new disk.
 var listLags = []time.Duration{0, time.Second, 5 * time.Second, time.Minute}
 
-// makes makes a disk. The order of ids says nothing.
+// makes makes a disk. The order of the ids differs from the order of creation, so that no step can rely on it.
 func (v *vcenter) makes(of owner, gib int32) *disk {
 	n := len(v.disks) + 1
 	d := &disk{id: fmt.Sprintf("disk-%03d", n*619%1000), owner: of, gib: gib, shown: time.Now().Add(listLags[(int(v.set.seed)+n)%len(listLags)])}
@@ -53,7 +53,7 @@ func (v *vcenter) disk(id string) *disk {
 	return nil
 }
 
-// readDisk is a disk by its id, as vCenter answers.
+// readDisk returns a disk by its id, or the fault that vCenter would return.
 func (v *vcenter) readDisk(id string) (*disk, error) {
 	switch d := v.disk(id); {
 	case v.storageOut:
@@ -65,7 +65,7 @@ func (v *vcenter) readDisk(id string) (*disk, error) {
 	}
 }
 
-// users are the VMs of the inventory that have a disk.
+// users returns the VMs in the inventory to which a disk is attached.
 func (v *vcenter) users(d *disk) (all []*machine) {
 	for _, m := range v.vms {
 		if !m.gone && slices.Contains(m.attached, d) {
@@ -75,8 +75,8 @@ func (v *vcenter) users(d *disk) (all []*machine) {
 	return all
 }
 
-// locked reports whether vCenter refuses to power on a VM, because one of its disks is open elsewhere: also in a VM that runs on a host
-// that is not in the inventory.
+// locked reports whether vCenter refuses to power on a VM because another VM has one of its disks open, even a VM that runs on a host outside
+// the inventory.
 func (v *vcenter) locked(m *machine) bool {
 	return slices.ContainsFunc(m.attached, func(d *disk) bool {
 		return d.open || slices.ContainsFunc(v.vms, func(x *machine) bool {
@@ -85,7 +85,7 @@ func (v *vcenter) locked(m *machine) bool {
 	})
 }
 
-// furnish gives a VM its persistent disks, as members have them when the life begins.
+// furnish gives a VM the persistent disks that members have when a life begins.
 func (v *vcenter) furnish(m *machine, spec *v1alpha1.VmGroupSpec) {
 	var given []plan.MemberDisk
 	for i := range spec.Disks {
@@ -101,7 +101,7 @@ func (d *disk) record(want *v1alpha1.Disk) plan.MemberDisk {
 	return plan.MemberDisk{Name: want.Name, SizeGiB: want.SizeGiB, Shape: plan.DiskShape(want), ID: d.id, Datastore: "datastore-1"}
 }
 
-// listDisks: a clone takes far longer than vCenter takes to list a new disk.
+// listDisks makes vCenter list all new disks at once, because a clone takes far longer than vCenter needs to list a disk.
 func (v *vcenter) listDisks() {
 	for _, d := range v.disks {
 		d.shown = time.Time{}

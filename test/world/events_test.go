@@ -13,7 +13,7 @@ import (
 // event is one thing that happens. Its numbers choose among the objects that exist at that moment, so that any part of a list of
 // events can run.
 type event struct {
-	at   int // its place in the script
+	at   int // the event's place in the script
 	kind kind
 	a, b int
 }
@@ -95,7 +95,7 @@ var ordinary = []kind{
 	}},
 }
 
-// some returns the VMs that satisfy a condition, except for unmanaged ones and those that are gone.
+// some returns the VMs that satisfy a condition, without those that an operator made and those that are gone.
 func (w *world) some(holds func(*machine) bool) (all []*machine) {
 	for _, m := range w.vc.vms {
 		if !m.gone && !m.foreign && holds(m) {
@@ -127,7 +127,7 @@ var users = []kind{
 	}},
 }
 
-// noTemplate is no template's name.
+// noTemplate is the name of a template that doesn't exist.
 const noTemplate = "nonesuch"
 
 // typos is what happens in lives whose users mistype the template.
@@ -135,7 +135,7 @@ var typos = []kind{{"a user mistypes the template", 4, false, func(w *world, _, 
 	w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = noTemplate })
 }}}
 
-// stalest is how many versions old the parent can be that a replica gets.
+// stalest is the largest number of versions by which the parent that a replica gets can be out of date.
 const stalest = 5
 
 var servers = []kind{
@@ -174,7 +174,7 @@ var servers = []kind{
 	}},
 }
 
-// script is what happens in a life.
+// script returns the events of a life, drawn from the setting's seed.
 func script(set setting) []event {
 	r := rand.New(rand.NewPCG(set.seed, 2))
 	var from []kind

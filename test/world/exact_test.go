@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// firstDifference is where two histories begin to differ.
+// firstDifference returns the place where two histories begin to differ.
 func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(x), len(y)) {
@@ -54,8 +54,8 @@ func TestEveryKindOfEventOccurs(t *testing.T) {
 	}
 }
 
-// planted are defects that lives find, and the invariant that each breaks. The first one is found soonest; with the race detector
-// it is the only one.
+// planted are defects that lives find, and the invariant that each breaks. With the race detector, only the first defect is tested, which
+// needs the fewest lives.
 var planted = []struct {
 	name      string
 	defect    defect
@@ -80,8 +80,8 @@ var planted = []struct {
 	{"a member that is as the spec says counts as outdated", restless, "13", 8},
 }
 
-// Some life finds a planted defect, fails each time it runs, a hundred times of a hundred, and shrinks to a handful of events,
-// which fail for the same reason.
+// For each planted defect, some life fails, fails again in each of a hundred runs, and shrinks to a few events that fail for the same
+// reason.
 func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
 	for _, p := range planted[:max(1, len(planted)/thinning)] {
 		t.Run(p.name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
 				}
 				least := leastOf(t, set, events, o.wrong)
 				if len(least) > p.most {
-					t.Logf("seed %d shrinks from %d events only to %d: another life is tried", seed, len(events), len(least))
+					t.Logf("seed %d shrinks from %d events only to %d: trying another life", seed, len(events), len(least))
 					continue
 				}
 				one, two := run(t, set, least, true), run(t, set, least, true)
@@ -112,7 +112,7 @@ func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
 				t.Logf("seed %d: %s; shrunk from %d events to %d", seed, o.wrong, len(events), len(least))
 				return
 			}
-			t.Error("no life finds the defect and shrinks to a handful of events")
+			t.Error("no life finds the defect and shrinks to few enough events")
 		})
 	}
 }

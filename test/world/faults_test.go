@@ -16,7 +16,7 @@ func needsOperator(reason string) *fault {
 	return &fault{Reason: reason, Message: reason + ": an operator must act", NeedsOperator: true}
 }
 
-// untried marks a fault as one before anything was done.
+// untried marks a fault as one that occurred before the step changed anything.
 func untried(err error) error {
 	f, is := err.(*fault)
 	if !is {
@@ -27,7 +27,7 @@ func untried(err error) error {
 	return &given
 }
 
-// The faults of the model of vsphere, marked as vsphere marks them.
+// The faults of the model, marked as package vsphere marks its faults.
 var (
 	notOurs        = transient("ConcurrentAccess")
 	changed        = transient("ConcurrentAccess")
@@ -54,7 +54,7 @@ var (
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
 	noPermission   = needsOperator("MissingPrivilege")
 
-	// refusals are what vCenter can answer to any call.
+	// refusals are the faults with which vCenter can answer any call.
 	refusals = []*fault{busy, transient("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
 		needsOperator("MissingPrivilege"), {Reason: "Internal", Message: "an internal error"}, replyLost}
 )

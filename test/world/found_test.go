@@ -15,8 +15,8 @@ import (
 //go:embed testdata/found
 var found embed.FS
 
-// Lives that once broke an invariant, shrunk, with the seed of their setting and one event per line. The name of a file is that of
-// the fault, which has a test of its own where it was fixed.
+// Each file is a life that once broke an invariant, shrunk: the seed of its setting, and one event per line. The file is named after the
+// fault, which also has a test in the package where it was fixed.
 func TestLivesThatOnceFailedPass(t *testing.T) {
 	files, err := found.ReadDir("testdata/found")
 	must.Succeed(t, err)

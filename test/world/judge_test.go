@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What must always be true, by the numbers of docs/design.md. It is checked after each event, and where a step begins, reaches
-// vCenter, and ends.
+// These checks are the invariants, with the numbers of docs/design.md. They run after each event, and when a step begins, reaches vCenter,
+// and ends.
 
 // least is how many members a spec promises to keep working.
 func least(s *v1alpha1.VmGroupSpec) int {
@@ -29,30 +29,30 @@ func least(s *v1alpha1.VmGroupSpec) int {
 	if unavailable == 0 && count(s.Update.MaxSurge, v1alpha1.DefaultMaxSurge, true) == 0 {
 		unavailable = 1
 	}
-	if s.HasPersistentDisks() { // no surge
+	if s.HasPersistentDisks() { // groups with persistent disks have no surge
 		unavailable = max(1, unavailable)
 	}
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
-// works reports whether a member works: it is on and healthy, and nothing that takes it down has begun, except for a step that was
-// planned while it did not work. (vCenter refuses to destroy a VM that is on.)
+// works reports whether a member works: it is on and healthy, and no step that takes it down has begun, except for a step that was
+// planned while the member did not work. (A Destroy doesn't count, because vCenter refuses to destroy a VM that is on.)
 func (w *world) works(m *machine) bool {
 	return w.runs(m) && (!w.set.spec.Readiness.Probes() || m.heard)
 }
 
-// mayWork is like works, and includes a member whose service answers according to one replica, while another doesn't know it yet (seeds
-// 1200003041 and 1200004132: a replica counts on a member that it has heard, whatever others have heard).
+// mayWork is like works, and includes a member whose service has answered one replica but not another one (seeds 1200003041 and 1200004132:
+// a replica counts on a member whose service answers it, whatever the other replicas know).
 func (w *world) mayWork(m *machine) bool {
 	return w.works(m) || w.runs(m) && m.serves && slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.concluded[m.MoRef].Concluded == plan.Answering })
 }
 
-// isWell reports whether a guest that runs is ready, but for its service.
+// isWell reports whether a running guest is ready, regardless of its service.
 func (s *setting) isWell(vm *plan.VM) bool {
 	return !s.tools || vm.Tools && (s.spec.Readiness.Check != v1alpha1.ReadyGuestIP || len(vm.IPs) > 0) && vm.Customization.State == ""
 }
 
-// runs is works, whether or not its service answers.
+// runs is like works, whether or not the member's service answers.
 func (w *world) runs(m *machine) bool {
 	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || !w.set.isWell(&m.VM) {
 		return false
@@ -63,8 +63,8 @@ func (w *world) runs(m *machine) bool {
 	})
 }
 
-// isOvertaken reports whether a guest will not be asked to halt: the reconfigure that comes first is running, and the VM has
-// changed since, so vCenter refuses it.
+// isOvertaken reports whether a step will not ask its guest to halt: the reconfigure that comes before the request is running, and vCenter
+// will refuse it because the VM has changed since.
 //
 // [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
 func (s *step) isOvertaken(m *machine) bool {
@@ -77,7 +77,7 @@ func takesDown(op plan.Op) bool {
 
 func (w *world) working() (n int) { return w.count(w.works) }
 
-// count counts the members that work in that sense, and those that are down through no step.
+// count counts the members for which work is true, and those that a cause other than a step took down.
 func (w *world) count(work func(*machine) bool) (n int) {
 	w.hear()
 	for _, m := range w.vc.vms {
@@ -117,8 +117,8 @@ func (w *world) look() {
 	}
 }
 
-// floor is the lowest promise of any spec that may be in use: each replica may use that of its last call until its lease ends, and
-// completes what it has begun.
+// floor is the lowest promise of any spec that may be in use: each replica may use the spec of its last call until its lease ends, and
+// completes the steps that it has begun.
 func (w *world) floor() int {
 	if w.deleted(w.kube.uid()) {
 		return 0
@@ -173,12 +173,12 @@ func (w *world) judgeBegun(s *step) {
 	}
 }
 
-// fits reports whether a VM is as a spec says.
+// fits reports whether a VM matches a spec.
 func fits(vm *plan.VM, spec *v1alpha1.VmGroupSpec) bool {
 	return vm.Revision == plan.Revision(spec) && vm.CPU == spec.CPU
 }
 
-// judgeReason checks that the spec, as the replica was last called with it, asks to take down a member that is marked, and that a successor
+// judgeReason checks that the spec of the replica's last call is a reason to take down the member that a step marks, and that a successor
 // can be made.
 func (w *world) judgeReason(s *step) {
 	seen, group := s.by.view.vms[s.a.MoRef], s.by.last
@@ -195,7 +195,7 @@ func (w *world) judgeReason(s *step) {
 			w.violated("13: %s begins, and it works", s)
 		}
 	case plan.WhyScaleIn, plan.WhyReplace:
-	case plan.WhyDuplicate: // as the replica sees it, which may be late
+	case plan.WhyDuplicate: // by the replica's view, which may be out of date
 		for moRef, g := range s.by.view.vms {
 			if moRef != s.a.MoRef && !g.gone && g.uid == s.ref.UID && g.vm.Ordinal == seen.vm.Ordinal {
 				return
@@ -210,8 +210,8 @@ func (w *world) judgeReason(s *step) {
 	}
 }
 
-// judgeHeld checks that a replica takes no member down that it knows to be held. A VM in quarantine is none, no matter who powers it on (seed
-// 4013013).
+// judgeHeld checks that a replica takes down no member that it knows to be held. A VM in quarantine can't be held, even if an operator powers
+// it on (seed 4013013).
 func (w *world) judgeHeld(s *step) {
 	g := s.by.view.vms[s.a.MoRef]
 	if g == nil || !takesDown(s.a.Op) || s.a.Op == plan.Reset || s.by.holds[v1alpha1.AnnotationHold+s.a.MoRef] == "" || w.deleted(s.ref.UID) {
@@ -250,16 +250,18 @@ func (s *step) judge() {
 	}
 }
 
-// judgeScaleIn checks that a scale-in leaves as many members as the spec wants, by the lowest count of any spec that may be in use. Those
-// that went by themselves count: the replica may not have seen it. So do those that another step takes down for a spec that wanted fewer: it
-// completes what it has begun (seed 1200004646). A standby member that an operator powered on is a member (seed 784176732). A member that is only taken down comes up again if it stays after all, so a Destroy counts
-// it, too (seed 11547).
+// judgeScaleIn checks that a scale-in leaves as many members as the spec wants: the lowest count of any spec that may be in use. These VMs
+// count as members that are left:
+//   - members that failed or vanished without a step, because the replica may not have seen that;
+//   - members that another step takes down for a spec that wanted fewer, because a begun step is completed (seed 1200004646);
+//   - standby members that an operator powered on (seed 784176732);
+//   - for a Destroy, members that are only powered off, because the server powers them on again if they stay (seed 11547).
 func (s *step) judgeScaleIn(m *machine) {
 	if m.Why != plan.WhyScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || !s.fits || !fits(&m.VM, &s.kube.group.Spec) {
-		return // one that differs may be replaced with that mark
+		return // a member that differs from the spec may be replaced although its mark names the scale-in
 	}
 	if s.set.disks && int(m.Ordinal) >= s.wants {
-		return // with persistent disks the lowest ordinals stay, and others go even if those are still to be made
+		return // with persistent disks, the lowest ordinals stay: higher ones are removed even before all lower ones are made
 	}
 	stay := 0
 	for _, x := range s.vc.vms {
@@ -273,7 +275,7 @@ func (s *step) judgeScaleIn(m *machine) {
 	}
 }
 
-// isTaken reports whether a scale-in has taken a member down, or destroys it if the step beside it destroys one.
+// isTaken reports whether a scale-in has taken a member down. If the other step is a Destroy, only a member that is being destroyed counts.
 func (w *world) isTaken(m *machine, beside plan.Op) bool {
 	down := beside != plan.Destroy && (m.Power == plan.PoweredOff || m.halting())
 	return m.Marked && m.Why == plan.WhyScaleIn && (down || slices.ContainsFunc(w.steps, func(s *step) bool {
@@ -287,8 +289,8 @@ func (s *step) judgePromise(m *machine) {
 	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
 	}
-	// 10: a member that no step took down counts as the replica saw it when it planned the step, and a member of which the replica has
-	// heard counts. Two VMs of one ordinal are one.
+	// 10: a member that failed or vanished without a step counts if it worked when the replica planned the step; so does a member whose
+	// service has answered a replica. Two VMs of one ordinal count once.
 	left := map[int32]bool{}
 	for _, x := range s.vc.vms {
 		if x != m && (s.works(x) || (x.faulty || x.hidden || x.gone || s.mayWork(x)) && slices.Contains(s.saw, x.MoRef)) {
@@ -300,7 +302,7 @@ func (s *step) judgePromise(m *machine) {
 	}
 }
 
-// promisedBy is the lowest promise of any spec that a replica may use, or that was stored since.
+// promisedBy returns the lowest promise of the newest spec that a replica was called with and of all specs stored since.
 func (w *world) promisedBy(r *replica) int {
 	if w.deleted(w.kube.uid()) {
 		return 0
@@ -308,7 +310,7 @@ func (w *world) promisedBy(r *replica) int {
 	return slices.Min(w.kube.promises[max(1, r.spec[w.kube.uid()])-1:])
 }
 
-// wantedBy is the lowest count of members that a replica may want, or that was stored since.
+// wantedBy returns the lowest count of members in the specs that a replica, or another one with a lease, may use, and in all specs stored since.
 func (w *world) wantedBy(r *replica) int {
 	if w.kube.group == nil {
 		return 0
@@ -327,7 +329,7 @@ func (w *world) wantedBy(r *replica) int {
 	return n
 }
 
-// arrives checks a VM that a clone has made.
+// arrives checks that the VM that a clone has made is the only one of its ordinal.
 func (s *step) arrives(m *machine) {
 	for _, x := range s.vc.vms {
 		if x != m && x.claims(m.uid) && x.Ordinal == m.Ordinal && !x.tampered {
@@ -350,7 +352,7 @@ func (w *world) judgeFinalized(uid types.UID) {
 	}
 }
 
-// off reports what differs from the spec; empty if nothing does.
+// off returns how the group differs from its spec; empty if it doesn't.
 func (w *world) off() string {
 	g := w.kube.group
 	if w.kube.deleting() {

@@ -20,20 +20,20 @@ import (
 // modified.
 type kube struct {
 	group    *v1alpha1.VmGroup       // nil: none exists
-	versions []*v1alpha1.VmGroup     // of this group, for stale caches
+	versions []*v1alpha1.VmGroup     // of this group, from which calls with a stale cache take the parent
 	specs    []*v1alpha1.VmGroupSpec // each generation of its spec
-	givenUp  []string                // disks, by the annotation
+	givenUp  []string                // the ids of the disks that the annotation gives up
 	promises []int                   // how many members each generation of its spec promises to keep working
 	children map[plan.ChildKey]plan.ObservedChild
 	uids     int
 	// finalizing: the finalize hook was called for the group.
 	finalizing bool
-	finalized  []types.UID // of groups that were finalized
+	finalized  []types.UID // the groups that were finalized
 	// held: Metacontroller's finalizer is on the group. It is set before the first sync.
 	held          bool
 	unselected    bool
 	finalizeAsked time.Time       // when a finalize hook was last called without a deletion
-	letGo         map[string]bool // VMs that were held, and are not any more
+	letGo         map[string]bool // by moRef: VMs that the user held, and has released
 }
 
 // waitingCall is a hook call that waits in the socket of a paused replica.
@@ -112,7 +112,7 @@ func (w *world) call(r *replica, ago int, lost bool) {
 	g := k.versions[max(0, len(k.versions)-1-ago)]
 	switch {
 	case g.DeletionTimestamp == nil && k.finalizing:
-		return // Metacontroller's cache is late, but it never goes back
+		return // Metacontroller's cache can be out of date, but it never returns to an older version
 	case g.DeletionTimestamp != nil && !k.finalizing:
 		k.finalizing = true
 		w.foldersAreMade()
@@ -134,9 +134,9 @@ func (w *world) call(r *replica, ago int, lost bool) {
 	}
 }
 
-// foldersAreMade waits until every replica that may still create the group's folder has seen the group. Otherwise it may create it
-// after another replica was called to remove the group, which is a known limit (docs/design.md, "Finalize against another replica's
-// lease").
+// foldersAreMade waits until every replica that may still create the group's folder has seen the folder. Otherwise such a replica could
+// create the folder after another replica was called to remove the group, which is a known limit (docs/design.md, "Finalize against another
+// replica's lease").
 func (w *world) foldersAreMade() {
 	if slices.ContainsFunc(w.replicas, func(r *replica) bool {
 		return r.view.folder == "" && time.Since(r.called) <= 11*time.Second
@@ -179,11 +179,11 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	return result
 }
 
-// holdTimeout is for how long members can be held, in seconds.
+// holdTimeout is the longest time for which a member can be held, in seconds.
 const holdTimeout = 60
 
-// hold returns the annotations of a user who holds each member that shows up in the status. One with an even ordinal is let go when the
-// status says that it is waited for; the others are held until their time is over.
+// hold returns the annotations of a user who holds each member in the status. The user releases a member with an even ordinal when the
+// status says that the server waits for it (heldUntil), and holds the others until the hold times out.
 func (k *kube) hold(members []v1alpha1.Member) map[string]string {
 	annotations := map[string]string{}
 	for i := range members {
@@ -195,7 +195,7 @@ func (k *kube) hold(members []v1alpha1.Member) map[string]string {
 	return annotations
 }
 
-// annotations are those of the group.
+// annotations returns the group's annotations: its holds, and the disks that it gives up.
 func (w *world) annotations(g *v1alpha1.VmGroup) map[string]string {
 	all := g.Annotations
 	if w.set.holds {

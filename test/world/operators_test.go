@@ -90,15 +90,15 @@ var operators = []kind{
 	}},
 }
 
-// removesFolder: a VM that arrives in a folder while that is being removed leaves the inventory with it, and no call can prevent
-// that.
+// removesFolder reports whether a folder is being removed. An operator must not move a VM into it then: the VM would leave the inventory with
+// the folder, and no call of the server could prevent that.
 func (w *world) removesFolder() bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running && s.a.Op == plan.RemoveFolder })
 }
 
-// isKnownToAll reports whether every replica, and every parent that may still be sent to one, knows a member: any other member that
-// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of its ordinal must be running
-// either, because only its name prevents that.
+// isKnownToAll reports whether every replica, and every parent that Metacontroller may still send, knows a member. Any other member that
+// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of the member's ordinal may be running
+// either, because only the member's name keeps that clone from being made.
 func (w *world) isKnownToAll(m *machine) bool {
 	uid := w.kube.uid()
 	if !m.member(uid) || m.hidden || m.tampered {

@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Each replica asks the members by itself, at least every askedEvery, so that replicas learn at different times who answers. A member
-// whose service answers counts from when one of them knows, and none knows better.
+// Each replica probes the members itself, at least every askedEvery, so replicas learn at different times which services answer. A member
+// counts as working once one replica has an answer from its service, and no replica that may act finds the service silent.
 
 const askedEvery = 10 * time.Second
 
@@ -29,7 +29,7 @@ var probing = []kind{
 	}},
 }
 
-// Ask notes whom the loop wants to be asked. Of members that are down only that is known.
+// Ask notes which members the loop wants to be probed, and concludes that the members that are powered off are down.
 func (r *replica) Ask(_ types.UID, ask plan.Ask, _ time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *replica) Ask(_ types.UID, ask plan.Ask, _ time.Time) {
 	}
 }
 
-// ask makes a replica ask all members.
+// ask makes a replica probe all members.
 func (w *world) ask(r *replica) {
 	w.mu.Lock()
 	r.askedAt = time.Now()
@@ -51,9 +51,10 @@ func (w *world) ask(r *replica) {
 	w.settle()
 }
 
-// hear notes whom a replica has heard, and none that can act takes for silent: there is no consensus about answers, so one that has not
-// asked a member again since it failed counts on it as little as before. One that is paused, or was not called for longer than a lease,
-// takes nothing down (seed 15747). A member that is marked when it is first heard is not counted on. What went wrong with a member is over once it works.
+// hear notes the members whose service has answered a replica, unless a replica that may act finds the service silent. Replicas don't
+// share their answers: a replica that has not probed a member again since the member failed still counts it as silent. A replica that is
+// paused, or was not called for longer than a lease, takes nothing down, so its answers don't matter (seed 15747). A member that was marked
+// before its service first answered doesn't count. A faulty member that works is no longer faulty.
 func (w *world) hear() {
 	for _, m := range w.vc.vms {
 		heard, silent := false, false
@@ -66,7 +67,7 @@ func (w *world) hear() {
 	}
 }
 
-// conclude concludes from what a guest does now. The caller holds r.mu.
+// conclude notes whether a member's service answers now. The caller holds r.mu.
 func (r *replica) conclude(moRef string) {
 	was := r.concluded[moRef]
 	a := plan.Answer{Address: netip.MustParseAddr("192.0.2.1"), Concluded: plan.Silent, Failure: "no answer", Down: was.Down}
@@ -76,7 +77,7 @@ func (r *replica) conclude(moRef string) {
 	r.concluded[moRef] = a
 }
 
-// Answers returns what the replica has learned; as the life rests, what there is to learn.
+// Answers returns the replica's last answers; at the end of the life, it probes the members first, so that all replicas know the same.
 func (r *replica) Answers(_ types.UID, readiness *v1alpha1.Readiness) plan.Answers {
 	if !readiness.Probes() {
 		return plan.Answers{}

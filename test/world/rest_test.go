@@ -9,12 +9,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// atRest checks a group that is as its spec says: all replicas report the same (5), no step begins, and it stays so.
+// atRest checks a group that matches its spec: all replicas report the same status (5), and no further step begins.
 func (w *world) atRest() {
 	if w.kube.group == nil {
 		return
 	}
-	for _, r := range w.running() { // a replica that is called for the first time may have something to look up
+	for _, r := range w.running() { // the first call of a replica can request reads
 		w.says(r)
 		w.update(r, 0, true)
 	}
@@ -25,7 +25,7 @@ func (w *world) atRest() {
 			w.violated("5: from the same facts %s reports %s, and then %s", r.name, text, again)
 		}
 		if slices.ContainsFunc(r.loop.Groups(), func(g plan.Report) bool { return g.UID == w.kube.uid() && len(g.Pending) > 0 }) {
-			continue // a recent failure is a fact that other replicas don't know
+			continue // a replica doesn't know the recent failures of another one, so their reports may differ
 		}
 		if first == "" {
 			first = text
@@ -39,7 +39,7 @@ func (w *world) atRest() {
 	if w.present > before && w.kube.group.Spec.Deletion.QuarantineSeconds == 0 {
 		w.violated("a settled group changes: %s", w.off())
 	}
-	for n := 0; w.moves() && w.wrong == ""; n++ { // of a quarantine that is over
+	for n := 0; w.moves() && w.wrong == ""; n++ { // steps that remove VMs whose quarantine has ended
 		if n == 100 {
 			w.violated("a settled group is never done: %s", w.steps[0])
 		}
@@ -48,7 +48,7 @@ func (w *world) atRest() {
 	}
 }
 
-// lastLook checks what is left in the end.
+// lastLook checks which VMs are left at the end of a life.
 func (w *world) lastLook() {
 	for _, m := range w.vc.vms {
 		if m.uid != "" && m.uid != w.kube.uid() && !m.gone {
@@ -61,8 +61,8 @@ func (w *world) lastLook() {
 	w.look()
 }
 
-// says returns the status that a replica answers, and stores it as Metacontroller does: since when something is so is this replica's to say
-// until it is stored.
+// says returns the status that a replica answers, and stores it as Metacontroller does. It must be stored before another replica is asked,
+// because the times in it (such as lastTransitionTime) are this replica's until the others read them from the status.
 func (w *world) says(r *replica) string {
 	result := w.renew(r, waitingCall{call: plan.Call{Group: w.kube.group, Children: w.kube.children}})
 	w.settle()
@@ -84,7 +84,7 @@ func (w *world) rest() {
 		w.start()
 	}
 	sleepers := slices.Clone(w.replicas)
-	if !w.set.deletes || len(w.running()) == 0 { // otherwise they resume when all is over
+	if !w.set.deletes || len(w.running()) == 0 { // otherwise they resume after the group is deleted
 		for _, r := range sleepers {
 			w.resume(r, false)
 		}
@@ -99,7 +99,7 @@ func (w *world) rest() {
 			m.hidden = false
 			m.changed()
 		}
-		if m.foreign && m.Folder != elsewhere && !m.gone { // it blocked a member
+		if m.foreign && m.Folder != elsewhere && !m.gone { // a foreign VM in the group's folder can block a member by its name
 			w.vc.removes(m)
 		}
 	}
@@ -124,7 +124,7 @@ func (w *world) rest() {
 	w.lastLook()
 }
 
-// await continues the world until nothing is off.
+// await continues the world until off returns nothing and no step is left.
 func (w *world) await(what string, off func() string) {
 	idle, began := time.Second, time.Now()
 	for n := 0; w.wrong == ""; n++ {
@@ -144,7 +144,7 @@ func (w *world) await(what string, off func() string) {
 	}
 }
 
-// running are the replicas that are not paused.
+// running returns the replicas that are not paused.
 func (w *world) running() []*replica {
 	return slices.DeleteFunc(slices.Clone(w.replicas), func(r *replica) bool { return r.paused })
 }
@@ -154,13 +154,13 @@ func (w *world) moves() bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running || !s.by.paused })
 }
 
-// goOn continues everything that can, and reports whether there was anything.
+// goOn continues everything that can continue, and reports whether anything could.
 func (w *world) goOn(n int) (busy bool) {
 	w.tendDisks()
 	for _, m := range w.vc.vms {
 		switch {
 		case m.gone:
-		case m.halting(), m.Power == plan.PoweredOn && !m.Quarantined.IsZero(): // the operator who powered that on is done
+		case m.halting(), m.Power == plan.PoweredOn && !m.Quarantined.IsZero(): // a VM in quarantine that an operator powered on is powered off again
 			w.vc.power(m, false)
 		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():
 			w.vc.boots(m)

@@ -7,11 +7,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A CompositeController stops selecting a group when its labels, or the controller's labelSelector, are edited. Then Metacontroller
-// calls the finalize hook of the group, although it is not being deleted, until it is finalized or selected again. The spec stays
-// as it is: labels don't change the generation.
+// A CompositeController stops selecting a group when the group's labels, or the controller's labelSelector, are edited. Metacontroller then
+// calls the finalize hook for the group, although the group is not being deleted, until the group is finalized or selected again. The
+// generation stays the same, because labels are not part of the spec.
 
-// selections are edits of what is selected.
+// selections are edits that make the CompositeController stop or resume selecting the group.
 var selections = []kind{
 	{"the group is no longer selected", 2, false, func(w *world, _, _ int) { w.unselect() }},
 	{"the group is selected again", 6, false, func(w *world, _, _ int) { w.selectAgain() }},
@@ -32,7 +32,7 @@ func (w *world) unselect() {
 
 func (w *world) selectAgain() { w.kube.unselected = false }
 
-// judgeUnselected checks the answer to a finalize of a group that is not being deleted. Nothing must be removed (11).
+// judgeUnselected checks the answer to a finalize call for a group that is not being deleted: the server must remove nothing (11).
 func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
 	if result.Finalized == (result.Refusal != nil) {
 		w.violated("11: for a group that is not selected %s answers finalized: %v, refusal: %v", r.name, result.Finalized, result.Refusal)
@@ -49,8 +49,8 @@ func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
 	}
 }
 
-// judgeLease checks a step that is about to call vCenter: its replica is allowed to act for a lease after it was called to sync, or to remove
-// the group.
+// judgeLease checks a step that is about to call vCenter: its replica may only act for the length of a lease after a hook call to sync or to
+// remove the group.
 func (s *step) judgeLease() {
 	if ago := time.Since(s.by.called); s.a.Op != plan.ConfirmGone && ago > lease {
 		s.violated("11: %s continues, and the last sync was %s ago", s, ago)

@@ -10,12 +10,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// setting is how a life is set up. It is not shrunk.
+// setting is how a life is set up. Shrinking a life leaves out events, and keeps the setting.
 type setting struct {
 	seed     uint64
 	spec     v1alpha1.VmGroupSpec
 	replicas int  // how many servers run
-	slots    int  // of each
+	slots    int  // of each server
 	up       bool // the group is up when the life begins
 	tools    bool // readiness depends on the guests
 	halts    bool // guests halt when asked
@@ -90,7 +90,7 @@ func (w *world) begin() {
 		for i := range *g.Spec.Replicas {
 			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, i), Ordinal: i, Args: plan.CloneArgs{Folder: w.vc.folder, Revision: plan.Revision(&g.Spec), CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Details: &plan.Details{Home: plan.HomeOf(&g.Spec).String()}}, Generation: 1})
 			w.vc.furnish(m, &g.Spec)
-			if w.set.trouble.any() { // they are too old to show that others can be made
+			if w.set.trouble.any() { // too old to count as proof that new members can be made
 				m.Created = m.Created.Add(-2 * time.Hour)
 			}
 			w.vc.power(m, true)

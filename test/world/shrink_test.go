@@ -34,7 +34,7 @@ func leastOf(t *testing.T, set setting, events []event, wrong string) []event {
 	return shrink(events, func(some []event) bool { return invariantOf(run(t, set, some, false).wrong) == invariantOf(wrong) })
 }
 
-// invariantOf is what a violation violates: the number of an invariant, or the first words.
+// invariantOf returns the number of the invariant that a violation names, or the violation's first words.
 func invariantOf(wrong string) string {
 	if number, _, found := strings.Cut(wrong, ": "); found && len(number) < 3 {
 		return number
@@ -42,7 +42,7 @@ func invariantOf(wrong string) string {
 	return wrong[:min(len(wrong), 12)]
 }
 
-// numbers are the places of events in their script, as -world.keep takes them.
+// numbers returns the places of events in their script, in the format of -world.keep.
 func numbers(events []event) string {
 	list := make([]string, len(events))
 	for i, e := range events {
@@ -51,7 +51,7 @@ func numbers(events []event) string {
 	return strings.Join(list, ",")
 }
 
-// kept are the events at these places; all, if there are none.
+// kept returns the events at these places, or all events if no places are given.
 func kept(events []event, numbers string) ([]event, error) {
 	if numbers == "" {
 		return events, nil

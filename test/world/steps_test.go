@@ -30,28 +30,29 @@ type step struct {
 	phase  phase
 	asks   bool      // its task writes the stamp before a guest is asked to halt
 	guard  string    // the changeVersion that a reconfigure requires
-	boot   time.Time // of a guest that was asked to halt
-	made   string    // by a clone
-	holder string    // the VM that has the name that a clone was refused for
+	boot   time.Time // when the guest that was asked to halt had booted
+	made   string    // the VM that a clone made
+	holder string    // the VM whose name made vCenter refuse a clone
 	err    error     // how the task ended
-	// promised is the lowest promise when it began, as far as its replica could know.
+	// promised is the lowest promise when the step began, as far as its replica could know.
 	promised int
-	// wants is the lowest count of members that any replica might want when it began.
+	// wants is the lowest count of members that any replica might want when the step began.
 	wants int
-	fits  bool     // its VM was as the last spec of its replica says, as its replica saw it when it began
-	saw   []string // the members that worked, as its replica saw it when it began
-	// A step for disks: its task, whether that is not its first, what the stamp is to say, the disk that it has just made, those that are
-	// ready for the VM, by name, those that it attaches, and whether it can delete any.
+	fits  bool     // the VM, as the replica saw it when the step began, matched the replica's last spec
+	saw   []string // the members that worked, as the replica saw them when the step began
+	// The fields of a step for disks: call is its current task; goesOn, whether an earlier task has ended; given, the disks that the stamp will
+	// list; madeDisk, the disk just created; ready, the disks ready to be attached, by name; got, the disks that it attaches; deletes, whether
+	// the spec lets it delete disks.
 	call   diskCall
 	goesOn bool
 	given  string
-	// attached: its disks are in the VM, and are to be bound.
+	// attached: the disks are attached to the VM, and must still be bound.
 	attached bool
 	madeDisk *disk
 	ready    map[string]*disk
 	got      []*disk
 	deletes  bool
-	orphan   bool // nothing awaits it: the replica was killed, or the reply came too early
+	orphan   bool // no loop waits for its result: the replica was killed, or the reply was lost before the task ended
 }
 
 func (s *step) String() string {
@@ -67,7 +68,7 @@ const (
 	ways
 )
 
-// advance takes a step one call further.
+// advance advances a step by one call.
 func (w *world) advance(s *step, how, which int) {
 	if s.phase == running && s.failsAlways() {
 		how, which = refused, w.set.trouble.fault
@@ -78,7 +79,7 @@ func (w *world) advance(s *step, how, which int) {
 		case s.by.paused:
 		case how == refused:
 			s.end(refusals[which%len(refusals)])
-		case (s.a.Op == plan.Quarantine || s.detachesFirst()) && w.changesPower(s.a.MoRef, plan.PowerOn): // it awaits that one
+		case (s.a.Op == plan.Quarantine || s.detachesFirst()) && w.changesPower(s.a.MoRef, plan.PowerOn): // the step waits for the power-on to end
 		default:
 			if over, err := s.start(); over || err != nil {
 				s.end(err)
@@ -127,7 +128,7 @@ func (w *world) drop(s *step) {
 
 // end returns the step's result to the replica.
 func (s *step) end(err error) {
-	if err != nil { // the plan may have come from outdated facts
+	if err != nil { // read the VM again: the plan may have been made from outdated facts
 		if s.a.MoRef != "" {
 			s.by.view.wanted[s.a.MoRef] = true
 		}
@@ -158,13 +159,13 @@ func (v *view) want(uid types.UID) {
 func (v *view) readMembers(uid types.UID) {
 	v.want(uid)
 	for _, m := range v.vcenter.vms {
-		if v.wanted[m.MoRef] && v.vms[m.MoRef] != nil { // what became of others, vCenter's events tell later
+		if v.wanted[m.MoRef] && v.vms[m.MoRef] != nil { // the stream reports later what happened to VMs that the replica doesn't know
 			v.read(m.MoRef)
 		}
 	}
 }
 
-// states are the states of the known members that a plan depends on and another replica changes, by moRef.
+// states returns, by moRef, the state of each known member as far as a plan depends on it and another replica can change it.
 func (v *view) states(uid types.UID) map[string]string {
 	states := map[string]string{}
 	for moRef, g := range v.vms {
@@ -175,7 +176,7 @@ func (v *view) states(uid types.UID) map[string]string {
 	return states
 }
 
-// finish takes in how a task ended: the replica reads its VM before Do returns.
+// finish makes the replica process the end of a task: it reads the VM before Do returns.
 func (s *step) finish() {
 	v, a := s.by.view, s.a
 	if s.by.paused || s.err == nil && a.Op == plan.Unmark && (s.changesPower(a.MoRef, plan.PowerOff) || s.changesPower(a.MoRef, plan.Destroy)) {
@@ -209,7 +210,7 @@ func (s *step) finish() {
 		v.readMembers(s.ref.UID)
 		s.by.marks[a.MoRef] = v.vms[a.MoRef].vm.MarkedAt
 	case plan.Quarantine:
-		if m := s.vc.find(a.MoRef); !m.gone && m.Power == plan.PoweredOn { // it was powered on since the plan
+		if m := s.vc.find(a.MoRef); !m.gone && m.Power == plan.PoweredOn { // powered on since the step was planned
 			m.Quarantined = time.Time{}
 			m.reconfigured()
 			s.end(wrongPower)
@@ -222,7 +223,7 @@ func (s *step) finish() {
 	s.end(nil)
 }
 
-// settleName finds out whose VM has a new member's name.
+// settleName finds out which VM has a new member's name, and returns the matching fault if that VM isn't the new member.
 func (s *step) settleName() error {
 	v := s.by.view
 	if s.holder == "" {

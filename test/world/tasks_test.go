@@ -7,16 +7,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// overtakes: a clone that ends between the look into an empty folder and the folder's removal a moment later would leave the
-// inventory with it. No call can prevent that; a clone takes far longer than the removal.
+// overtakes reports whether a clone must not end yet, because its folder is being removed. The new VM would leave the inventory with the
+// folder, and no call could prevent that; in a real vCenter, a clone takes far longer than the removal.
 func (s *step) overtakes() bool { return s.a.Op == plan.Clone && s.removesFolder() }
 
-// changesPower reports whether such a task of a VM is running.
+// changesPower reports whether a task of this kind is running for a VM.
 func (w *world) changesPower(moRef string, op plan.Op) bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running && s.a.Op == op && s.a.MoRef == moRef })
 }
 
-// effect does what the task does in vCenter.
+// effect applies the effect of a task to vCenter.
 func (s *step) effect() error {
 	vc, a := s.vc, s.a
 	if s.call.what != "" {
@@ -61,7 +61,7 @@ func (s *step) effect() error {
 	return s.changes(m)
 }
 
-// changes does what the task does to one VM.
+// changes applies the effect of a task to one VM.
 func (s *step) changes(m *machine) error {
 	vc, a := s.vc, s.a
 	if s.asks {
@@ -144,7 +144,7 @@ func (s *step) cloned() error {
 	}
 	if holder := vc.named(a.Folder(), a.VM); holder != nil {
 		s.holder = holder.MoRef
-		return nil // the replica checks whose it is
+		return nil // the replica then checks which VM has the name
 	}
 	vc.listDisks()
 	m := vc.add(s.ref.UID, a)

@@ -12,16 +12,16 @@ import (
 )
 
 // A lasting trouble begins with an edit of the spec that replaces all members: one kind of step fails each time, or the guests of new
-// members never become ready. It lasts for hours, in some lives to the end. Whatever it is, and whatever maxUnavailable allows, it costs one
-// member that serves at most; and where it ends, the group becomes as its spec says.
+// members never become ready. A trouble lasts for hours, in some lives to the end. Whatever the trouble is, and whatever maxUnavailable
+// allows, at most one serving member may be taken down; and if the trouble ends, the group must come to match its spec.
 
 // trouble is a lasting trouble of a life. It is part of the setting, so it is not shrunk.
 type trouble struct {
 	fails  plan.Op // the steps of this kind fail; empty: none
-	fault  int     // the place of what they fail with in refusals
+	fault  int     // the index in refusals of the fault that these steps return
 	guests ailment // what keeps new guests from being ready; empty: nothing
 	lasts  time.Duration
-	ends   bool // otherwise it lasts to the end of the life
+	ends   bool // otherwise the trouble lasts to the end of the life
 	edit   string
 }
 
@@ -42,7 +42,7 @@ const (
 	editReplace  = "spec.replace"
 )
 
-// troubledSettingOf is the setting of a life with a lasting trouble. Only the server's replicas do anything else.
+// troubledSettingOf returns the setting of a life with a lasting trouble. Apart from the trouble, only the server's replicas act.
 func troubledSettingOf(seed uint64) setting {
 	s, r := settingOf(seed), rand.New(rand.NewPCG(seed, 4))
 	s.peaceful, s.up, s.typos, s.holds = true, true, false, false
@@ -94,7 +94,7 @@ func (t *trouble) any() bool { return t.edit != "" }
 // troubles is the event with which a lasting trouble begins.
 var troubles = []kind{{"a lasting trouble begins with an edit", 1, false, func(w *world, _, _ int) { w.trouble() }}}
 
-// troubledScript is what happens in a life with a lasting trouble, before hours pass: see endure.
+// troubledScript returns the events of a life with a lasting trouble, before the hours that endure passes.
 func troubledScript(r *rand.Rand, from []kind, total int) []event {
 	events := make([]event, 20+r.IntN(60))
 	begins := r.IntN(20)
@@ -139,7 +139,7 @@ func (w *world) troubled() bool {
 	return w.set.trouble.any() && !w.troubledSince.IsZero() && !(w.set.trouble.ends && w.resting && time.Since(w.troubledSince) >= w.set.trouble.lasts)
 }
 
-// ails reports whether a guest has that ailment: of all VMs that were powered on since the trouble began.
+// ails reports whether a guest has this ailment, which all VMs have that were powered on since the trouble began.
 func (w *world) ails(m *machine, a ailment) bool {
 	return w.set.trouble.guests == a && w.troubled() && !m.Boot.Before(w.troubledSince)
 }
@@ -147,8 +147,8 @@ func (w *world) ails(m *machine, a ailment) bool {
 // failsAlways reports whether vCenter refuses the task of a step because of the life's trouble.
 func (s *step) failsAlways() bool { return s.a.Op == s.set.trouble.fails && s.troubled() }
 
-// judgeTrouble checks that a trouble costs one member that serves at most. A trouble that doesn't concern the group, such as a preparation
-// that fails where none is needed, lets new members serve, and the update continues.
+// judgeTrouble checks that at most one serving member is taken down during a trouble. More may be taken down once a new member serves: a
+// trouble that doesn't affect the group, such as a failing preparation that no member needs, doesn't stop the update.
 func (s *step) judgeTrouble(m *machine) {
 	if s.troubledSince.IsZero() || !s.works(m) || !slices.Contains(s.before, m.MoRef) || slices.Contains(s.lost, m.MoRef) || !s.troubled() {
 		return
@@ -159,7 +159,7 @@ func (s *step) judgeTrouble(m *machine) {
 	}
 }
 
-// endure passes the hours of a trouble, in which everything else goes on, and ends it.
+// endure passes the hours of a trouble, during which everything else continues, and then ends the trouble.
 func (w *world) endure() {
 	for n := 0; time.Since(w.troubledSince) < w.set.trouble.lasts && w.wrong == ""; n++ {
 		w.goOn(n)

@@ -24,30 +24,30 @@ type machine struct {
 	uid     types.UID // of the group in its stamp; empty without a stamp
 	foreign bool      // an operator made it
 	gone    bool
-	// departed: it exists, but not in the inventory. again is its successor, once it came back; otherwise nil.
+	// departed: the VM exists, but left the inventory. again is the machine as which it came back; nil while it is away.
 	departed bool
 	again    *machine
 	hidden   bool      // its configuration cannot be read
 	asked    time.Time // when its guest was asked to halt; otherwise zero
-	halts    bool      // and will, within patience
+	halts    bool      // the guest obeys the request within patience
 	wasOn    bool
-	marked   bool // it has been marked
-	takenFor int  // how many members the spec wanted for which a scale-in began to take it down
-	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
+	marked   bool // the VM was marked at some time
+	takenFor int  // how many members the specs in use wanted when a step last took the VM down
+	// tampered: an operator renamed, moved, or restored the VM, so its name no longer keeps another VM from getting its ordinal.
 	tampered bool
-	// faulty: it is down, or unhealthy, through no step, and hasn't worked since.
+	// faulty: a cause other than a step made the VM stop working, and it hasn't worked since.
 	faulty bool
-	// serves: its guest's service answers. heard: a replica knows, and no replica had marked the VM before.
+	// serves: the guest's service answers. heard: it has answered a replica, and the VM was not marked before.
 	serves, heard bool
-	attached      []*disk // persistent ones
-	taken         []*disk // those that an operator detached
-	parted        bool    // a step has detached some
+	attached      []*disk // persistent disks
+	taken         []*disk // persistent disks that an operator detached
+	parted        bool    // a step has detached persistent disks
 	snapshot      bool
 	version       int // of its configuration: the changeVersion
 	state         int // counts all changes, for the views
 }
 
-// patience is how long a guest that was asked can take to halt: one that takes longer ignores the request.
+// patience is how long a guest can take to halt after it was asked: a guest that takes longer ignores the request.
 const patience = 110 * time.Second
 
 // halting reports whether the guest will halt.
@@ -55,10 +55,10 @@ func (m *machine) halting() bool { return m.halts && time.Since(m.asked) < patie
 
 func (m *machine) changed() { m.state++ }
 
-// away reports whether it exists, but not in the inventory.
+// away reports whether the VM exists, but outside the inventory.
 func (m *machine) away() bool { return m.departed && m.again == nil }
 
-// destroyed reports whether it no longer exists, under any moRef.
+// destroyed reports whether the VM no longer exists under any moRef.
 func (m *machine) destroyed() bool {
 	for m.again != nil {
 		m = m.again
@@ -72,12 +72,12 @@ func (m *machine) reconfigured() {
 	m.changed()
 }
 
-// member reports whether it is a member of that group, or claims to be.
+// member reports whether the VM in the inventory is a member of this group, or claims to be.
 func (m *machine) member(uid types.UID) bool {
 	return !m.gone && m.uid == uid && uid != "" && m.Quarantined.IsZero()
 }
 
-// claims is member, and includes a VM that is away.
+// claims is like member, and includes a VM that is away.
 func (m *machine) claims(uid types.UID) bool {
 	return m.member(uid) || m.away() && m.uid == uid && m.Quarantined.IsZero()
 }
@@ -108,7 +108,7 @@ func (v *vcenter) find(moRef string) *machine {
 	return nil
 }
 
-// named is the VM of that name in that folder.
+// named returns the VM with this name in this folder.
 func (v *vcenter) named(folder, name string) *machine {
 	for _, m := range v.vms {
 		if !m.gone && m.Folder == folder && m.Name == name {
@@ -226,16 +226,16 @@ func (v *vcenter) text() string {
 	return b.String()
 }
 
-// seconds is a time as stamps have it.
+// seconds rounds a time as stamps do.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // seenVM is what a replica has seen of a VM.
 type seenVM struct {
 	vm    plan.VM
 	uid   types.UID
-	blind bool // it was never readable
+	blind bool // the VM was never readable
 	gone  bool
-	over  bool // another VM is the member since it vanished
+	over  bool // another VM took its place after it vanished
 	state int
 }
 
@@ -254,7 +254,7 @@ func newView(v *vcenter) *view {
 	return &view{vcenter: v, vms: map[string]*seenVM{}, wanted: map[string]bool{}}
 }
 
-// late lists what the replica has not seen yet: VMs in the order in which they were made, and "" for the folders.
+// late lists the changes that the replica has not seen yet: VMs in the order in which they were made, and "" for the folders.
 func (v *view) late() (refs []string) {
 	if v.folders != v.vcenter.folders {
 		refs = append(refs, "")
@@ -268,7 +268,7 @@ func (v *view) late() (refs []string) {
 	return refs
 }
 
-// read updates one thing.
+// read updates one VM in the view, or the folders if ref is empty.
 func (v *view) read(ref string) {
 	if ref == "" {
 		v.folder, v.quarantine, v.folders = v.vcenter.folder, v.vcenter.quarantine, v.vcenter.folders
@@ -335,7 +335,7 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 	}
 	members := ask.Recorded[:len(ask.Recorded)-ask.Kept]
-	for _, m := range v.vcenter.vms { // those that it remembers as members
+	for _, m := range v.vcenter.vms { // VMs that vanished, and that the replica remembers as members
 		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() &&
 			g.vm.Quarantined.IsZero() && !g.vm.IsStandby() && !slices.ContainsFunc(members, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
 			x := vanishedAs(m)
@@ -357,7 +357,7 @@ func vanishedAs(m *machine) plan.Vanished {
 	return plan.Vanished{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, Name: m.Name, Ordinal: m.Ordinal, How: "its host was removed"}
 }
 
-// own is the member that an action is for, as the replica knows it.
+// own returns the member that an action is for, as the replica knows it.
 func (v *view) own(ref plan.Ref, a plan.Action) (*plan.VM, error) {
 	g := v.vms[a.MoRef]
 	if g == nil || g.gone || g.blind || g.uid != ref.UID || g.vm.Ordinal != a.Ordinal {

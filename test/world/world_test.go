@@ -28,7 +28,7 @@ import (
 const (
 	lease  = 90 * time.Second
 	resync = 30 * time.Second
-	// lag is how late the stream can be. A later one counts as broken, and the inventory as unknown.
+	// lag is the longest delay of the stream. With a longer delay, the stream counts as broken, and the inventory as unknown.
 	lag = 10 * time.Second
 )
 
@@ -37,25 +37,25 @@ type world struct {
 	set      setting
 	vc       *vcenter
 	replicas []*replica
-	started  int // replicas so far
+	started  int // how many replicas have started so far
 	steps    []*step
-	numbered int // steps so far
-	present  int // those of a group while it existed
+	numbered int // how many steps have begun so far
+	present  int // how many of them belonged to a group that existed
 	kube     kube
 	resting  bool
 	began    time.Time
 	history  *strings.Builder // nil if not needed
-	shown    string           // of vCenter, in the history
+	shown    string           // vCenter's state as last written to the history
 	wrong    string           // the first violation
-	promise  int              // how many members were promised to work, and did
-	// troubledSince is when the life's lasting trouble began; before are the members that there were, and lost those of them that served
-	// until a step took them down.
+	promise  int              // the promised number of members, once that many have worked
+	// troubledSince is when the life's lasting trouble began; before lists the members at that time, and lost those of them that a step took
+	// down while they served.
 	troubledSince time.Time
 	before, lost  []string
 
 	// mu is between the scheduler and the loops. The scheduler waits while they run, so nothing ever waits for mu.
 	mu      sync.Mutex
-	arrived []*step // that began since the last event
+	arrived []*step // the steps that began since the last event
 	slept   time.Duration
 }
 
@@ -69,18 +69,18 @@ type replica struct {
 	stop    context.CancelFunc
 	stopped chan struct{}
 	paused  bool
-	gate    chan struct{} // closed when it resumes
+	gate    chan struct{} // closed when the replica resumes
 	parked  bool          // its loop waits in State
 	waiting []waitingCall // calls that came while it was paused
 	clones  map[types.UID][]int
-	asked   map[string]time.Time // the guests that it asked to halt, and their boot then
-	marks   map[string]time.Time // the marks since which it has read all members
+	asked   map[string]time.Time // by moRef: when the guests that the replica asked to halt had booted
+	marks   map[string]time.Time // by moRef: the times of the marks after which the replica has read all members
 	called  time.Time
 	updated time.Time         // when its view was last up to date
-	spec    map[types.UID]int // the newest generation that it was called for
+	spec    map[types.UID]int // by group: the newest generation that the replica was called for
 	holds   map[string]string // the annotations of its last call
 	last    *v1alpha1.VmGroup // the newest group that it was called with
-	// probed are the members that it asks, and concluded is what it knows of them, by moRef.
+	// probed are the members that the replica probes; concluded are its conclusions, by moRef.
 	probed    []plan.Asked
 	concluded map[string]plan.Answer
 	askedAt   time.Time
@@ -116,7 +116,7 @@ func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	}
 }
 
-// start starts a replica. It knows nothing until it has read the inventory.
+// start starts a replica, whose inventory is unknown until the replica has read it.
 func (w *world) start() *replica {
 	w.started++
 	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), ticks: make(chan time.Time), stopped: make(chan struct{}),
@@ -132,7 +132,7 @@ func (w *world) start() *replica {
 	return r
 }
 
-// kill ends a replica. Its tasks continue in vCenter; their next steps don't.
+// kill ends a replica. Its tasks continue in vCenter, but no further call of their steps follows.
 func (w *world) kill(r *replica, halfway bool) {
 	w.say("%s is killed", r.name)
 	for _, s := range slices.Clone(w.steps) {
@@ -164,15 +164,15 @@ func (w *world) pause(r *replica) {
 	w.say("%s is paused, with its loop running: %v", r.name, r.parked)
 }
 
-// resume continues a replica. The calls that waited come before anything else, or after the first tick. (If the loop did not wait
-// in State, it may have seen the pause before its end, as no process can; then those calls are dropped.)
+// resume continues a replica. The replica gets the waiting calls before anything else, or after the first tick. (If its loop was not parked
+// in State, the loop may have noticed the pause before its end, which a real process can't; the waiting calls are then dropped.)
 func (w *world) resume(r *replica, callsFirst bool) {
 	if !r.paused {
 		return
 	}
 	w.say("%s resumes, with %d calls that waited", r.name, len(r.waiting))
 	r.paused = false
-	w.promise = min(w.promise, w.working()) // what its steps take down no longer works
+	w.promise = min(w.promise, w.working()) // members that the replica's steps take down no longer work
 	waited := r.waiting
 	r.waiting = nil
 	if !r.parked {
@@ -194,8 +194,8 @@ func (w *world) tick(r *replica) {
 	r.ticks <- time.Now()
 }
 
-// settle waits until nothing moves, and takes in the steps that began. Several may begin at once, in any order, so their numbers
-// follow the replica and the member.
+// settle waits until all goroutines are blocked, and numbers the steps that began. Several steps may begin at once, in any order, so they are
+// numbered by replica and member.
 func (w *world) settle() {
 	synctest.Wait()
 	w.mu.Lock()
@@ -225,7 +225,7 @@ func (w *world) pass(d time.Duration) {
 	for d > 0 {
 		piece := min(d, 2500*time.Millisecond)
 		d -= piece
-		w.mu.Lock() // so that a loop sees all changes so far when a timer wakes it
+		w.mu.Lock() // a loop that a timer wakes must see all changes so far
 		w.slept += piece
 		w.mu.Unlock()
 		time.Sleep(piece)
@@ -249,7 +249,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// update updates one thing in a replica's view, or all of it.
+// update updates one object in a replica's view, or all of them.
 func (w *world) update(r *replica, which int, all bool) {
 	if r.paused {
 		return
@@ -279,7 +279,7 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// show adds the state of vCenter to the history, if it changed.
+// show adds the state of vCenter to the history if the state changed.
 func (w *world) show() {
 	if w.history == nil {
 		return
@@ -301,11 +301,11 @@ func (w *world) violated(format string, args ...any) {
 type outcome struct {
 	wrong   string
 	history string
-	steps   int // that began
+	steps   int // how many steps began
 	virtual time.Duration
 }
 
-// run runs a life: the events one by one, and then rest, until all is as the spec says.
+// run runs a life: the events one by one, and then rest, until the group matches its spec.
 func run(t *testing.T, set setting, events []event, recorded bool) (o outcome) {
 	synctest.Test(t, func(*testing.T) {
 		w := &world{set: set, began: time.Now()}
