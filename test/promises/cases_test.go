@@ -19,11 +19,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// scripted starts a stage for a scripted case, which repeats the same each time.
+// scripted starts a stage for a scripted case, with a fixed seed, so that each run makes the same choices.
 func scripted(t *testing.T, replicas int) *stage {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it starts processes")
+		t.Skip("starts processes")
 	}
 	t.Parallel()
 	return newStage(t, 1, replicas)
@@ -85,7 +85,7 @@ func TestAReplicaThatDoesNotKnowOfAScaleInClonesNoMemberInItsPlace(t *testing.T)
 	six.Standby = 1
 	m := s.settled(t, "ox", six)
 	before := m.refs(false)
-	s.links[0].cut() // replica 0 may act for some seconds more, and sees nothing
+	s.links[0].cut() // replica 0 may act until its lease ends, but sees no change of vCenter
 	s.service.prefer(1)
 	m.edit("scale from 6 to 2", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
 	m.until("four are gone", func(_ v1alpha1.VmGroup, all sight) bool {
@@ -93,18 +93,19 @@ func TestAReplicaThatDoesNotKnowOfAScaleInClonesNoMemberInItsPlace(t *testing.T)
 		return len(members) <= 3
 	})
 	s.links[0].mend()
-	time.Sleep(5 * time.Second) // in which nothing must happen
+	time.Sleep(5 * time.Second) // for the clone that replica 0 must not make
 	m.settle(false)
 	after := m.refs(false)
 	for name, ref := range after {
 		if before[name] != ref {
-			t.Errorf("%s (%s) was made in the scale-in: the VMs were %v", name, ref, before)
+			t.Errorf("%s (%s) was made during the scale-in; the VMs before it were %v", name, ref, before)
 		}
 	}
 	m.end()
 }
 
-// The replica that was called last knows of no deletion: it would power on what the other one powers off and takes the disks of.
+// One replica is called before the deletion and may still act on that call. If the deletion didn't wait for that replica's lease to end, the
+// replica would power on the VMs that the other one powers off to detach their disks.
 func TestADeletionTakesNoDiskOfARunningVMBesideAReplicaThatDoesNotKnowOfIt(t *testing.T) {
 	s := scripted(t, 2)
 	for round := range 4 {
@@ -119,16 +120,16 @@ func TestADeletionTakesNoDiskOfARunningVMBesideAReplicaThatDoesNotKnowOfIt(t *te
 	}
 }
 
-// exactly checks that the members with the lowest ordinals are there, with the VMs that they had, and no other.
+// exactly checks that the group has just the members with the n lowest ordinals, each with the VM that it had before.
 func (m *led) exactly(before map[string]string, n int) {
 	m.t.Helper()
 	after := m.refs(false)
 	if len(after) != n {
-		m.t.Errorf("there are %v, not %d", after, n)
+		m.t.Errorf("the members are %v, want %d", after, n)
 	}
 	for ordinal := range n {
 		if name := fmt.Sprintf("%s-%d", m.name, ordinal); after[name] != before[name] {
-			m.t.Errorf("%s was %s, and is %q", name, before[name], after[name])
+			m.t.Errorf("%s has the VM %q, want %s as before", name, after[name], before[name])
 		}
 	}
 }
@@ -158,7 +159,7 @@ func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
 	m.until("its status says that it is blocked", func(o v1alpha1.VmGroup, _ sight) bool {
 		return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionCloneBlocked)
 	})
-	time.Sleep(3 * time.Second) // in which nothing must happen; a slow server might do less
+	time.Sleep(3 * time.Second) // for the removals that must not begin (on a slow machine, the test may miss one)
 	m.kept(before, 0)
 	m.edit("take it back", func(s *v1alpha1.VmGroupSpec) { *s = was })
 	m.settle(false)
@@ -183,7 +184,7 @@ func TestACanaryIsRolledBackAsTheDocumentsSay(t *testing.T) {
 	}
 }
 
-// made returns how many members that run were cloned from a template.
+// made returns how many of the running members were cloned from a template.
 func (m *led) made(template string, all sight) (n int) {
 	members, _ := m.members(all)
 	for _, v := range members {
@@ -209,7 +210,7 @@ func TestTheEventsOfADeletionSayWhichDisksStay(t *testing.T) {
 	}
 }
 
-// warnsOfNothingAbout checks that what was asked for is not in the log as something to look at.
+// warnsOfNothingAbout checks that the server logged no warning about a group whose user asked for all that happened.
 func (p *process) warnsOfNothingAbout(t *testing.T, group string) {
 	t.Helper()
 	p.mu.Lock()
@@ -221,7 +222,7 @@ func (p *process) warnsOfNothingAbout(t *testing.T, group string) {
 	}
 }
 
-// told checks that an Event with this reason arrived for each of these.
+// told checks that Events with this reason arrived, and that each of these texts is in one of them.
 func (m *led) told(reason string, about ...string) {
 	m.t.Helper()
 	m.mu().Lock()
@@ -244,7 +245,7 @@ func TestMembersThatAScaleInRemovedAreNoUsersDoing(t *testing.T) {
 	m := s.settled(t, "web", spec(8))
 	m.edit("scale from 8 to 1", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(1)) })
 	m.until("the scale-in has begun", func(o v1alpha1.VmGroup, _ sight) bool { return o.Status.ObservedGeneration == o.Generation })
-	s.service.set(0, "") // so no status says which members are chosen; the server continues until its lease ends
+	s.service.set(0, "") // no further call stores which members are chosen; the server continues until its lease ends
 	for began := time.Now(); time.Since(began) < lease && len(m.refs(false)) == 8; {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -261,8 +262,8 @@ func TestMembersThatAScaleInRemovedAreNoUsersDoing(t *testing.T) {
 	m.settle(false)
 }
 
-// TestAMemberThatComesBackBesideItsReplacementIsKept follows "A member has vanished" in docs/troubleshooting.md: whether the VM runs when it
-// is back, or not, only the group's deletion destroys it.
+// TestAMemberThatComesBackBesideItsReplacementIsKept follows "A member has vanished" in docs/troubleshooting.md: a VM that comes back, running
+// or not, is only destroyed by the group's deletion.
 func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 	s := scripted(t, 1)
 	for name, runs := range map[string]bool{"off": false, "on": true} {
@@ -302,11 +303,11 @@ func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 		m.told("MemberQuarantined", back)
 		time.Sleep(5 * time.Second)
 		if !kept() || !maps.Equal(replaced, m.refs(true)) {
-			t.Errorf("%s is not kept, or its replacement did not stay: %v, %v", back, replaced, m.refs(true))
+			t.Errorf("%s was not kept, or its replacement was removed: the members were %v, and are %v", back, replaced, m.refs(true))
 		}
 		m.end()
 		if kept() {
-			t.Errorf("the group is gone, and %s is left", back)
+			t.Errorf("the group is gone, but %s is left", back)
 		}
 	}
 }

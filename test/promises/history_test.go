@@ -20,14 +20,14 @@ type applied struct {
 	deleted bool
 }
 
-// history records what users and administrators did to a group and the server might still act on: the specs since the group last matched
-// one. It is safe for use from several goroutines.
+// history records the acts of users and administrators on which the server might still act: the specs since the group last matched one.
+// Its methods can be called from several goroutines.
 type history struct {
 	mu      sync.Mutex
 	specs   []applied
-	touched map[string]bool // by moRef: the VMs that an administrator changed, ever
-	acts    int             // of administrators, since the group was settled
-	broken  []string        // promises
+	touched map[string]bool // by moRef: all VMs that an administrator ever changed
+	acts    int             // how many changes administrators made since the group was settled
+	broken  []string        // a text for each broken promise
 }
 
 func (h *history) applied(spec v1alpha1.VmGroupSpec, deleted bool) {
@@ -47,7 +47,7 @@ func (h *history) touch(ref string) {
 	h.acts++
 }
 
-// settled forgets all specs but the last: the group is as the last one says, or waits for an operator.
+// settled forgets all specs but the last, because the group matches the last spec, or waits for an operator.
 func (h *history) settled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +67,8 @@ func (h *history) violations() []string {
 	return slices.Clone(h.broken)
 }
 
-// window returns the specs that the server might act on, the VMs that administrators touched, and how often they did since it was settled.
+// window returns the specs on which the server might act, whether administrators changed a VM, and how often they changed one since the
+// group was settled.
 func (h *history) window() (specs []applied, touched func(ref string) bool, acts int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +79,7 @@ func (h *history) window() (specs []applied, touched func(ref string) bool, acts
 	}, h.acts
 }
 
-// templates are vCenter's templates, by name, with the kind of guest by which the tests recognize a VM's template.
+// templates maps the names of vCenter's templates to their guest IDs, by which the tests recognize the template of a VM.
 var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "vm-operator-template-2": "ubuntu64Guest"}
 
 // wanted is how many VMs the spec asks for.
@@ -92,10 +93,10 @@ func (a applied) wanted() int {
 	return int(*a.spec.Replicas + a.spec.Standby)
 }
 
-// replaces reports whether the spec asks to replace a VM like this, or the deletion asks to remove it.
+// replaces reports whether the spec asks to replace this VM, or the deletion to remove it.
 func (a applied) replaces(v vm) bool {
 	if a.deleted {
-		return a.spec.Deletion.Policy != v1alpha1.DeletionRetain || !v.on // no standby member ever ran
+		return a.spec.Deletion.Policy != v1alpha1.DeletionRetain || !v.on // Retain keeps members, and removes standby members, because they never ran
 	}
 	if slices.ContainsFunc(a.spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == v.ref }) {
 		return a.possible()
@@ -115,7 +116,7 @@ func (a applied) rolls() bool {
 	return !a.spec.Paused && !a.spec.Update.Paused && a.spec.Update.Strategy != v1alpha1.UpdateOnDelete
 }
 
-// possible reports whether new members can be made as the spec says.
+// possible reports whether new members can be made from the spec.
 func (a applied) possible() bool {
 	return templates[a.spec.Template] != "" && a.spec.Placement.Datastore == "" && a.spec.Placement.Pool == ""
 }

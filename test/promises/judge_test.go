@@ -16,8 +16,8 @@ type judge struct {
 	namespace, name string
 	member          *regexp.Regexp
 	foreign         func(ref string) bool
-	disks           map[string][]string // the first-class disks of a member's name: they are its ordinal's
-	owner           map[string]string   // and whose each is
+	disks           map[string][]string // by the member's name: the persistent disks that it has had
+	owner           map[string]string   // by the disk's id: the name of the member that has it
 }
 
 func newJudge(g *group, foreign func(ref string) bool) *judge {
@@ -55,10 +55,10 @@ func running(all []vm) (n int) {
 	return n
 }
 
-// saw judges one change of vCenter.
+// saw checks the promises after one change of vCenter.
 func (j *judge) saw(before, after sight) {
 	if j.isGone() {
-		return // another one may have its name
+		return // another group may have its name by now
 	}
 	was, _ := j.members(before)
 	is, quarantined := j.members(after)
@@ -92,14 +92,14 @@ func (j *judge) saw(before, after sight) {
 		case !stays:
 			excess = append(excess, v)
 		case len(was) <= wanted:
-			j.history.broke("%s was powered off, and nothing in the spec asks for that: of %d VMs %d are wanted", v, len(was), wanted)
+			j.history.broke("%s was powered off, and the spec doesn't ask for that: there were %d VMs, and %d are wanted", v, len(was), wanted)
 		}
 	}
 	if len(excess) > 0 && len(was)+added-len(excess) < wanted {
-		j.history.broke("%v were removed, and nothing in the spec asks for that: of %d VMs %d are wanted", excess, len(was)+added, wanted)
+		j.history.broke("%v were removed, and the spec doesn't ask for that: there were %d VMs, and %d are wanted", excess, len(was)+added, wanted)
 	}
 	if serve := running(is); down && serve < floor {
-		j.history.broke("a step took the group below replicas less maxUnavailable: %d serve, %d must", serve, floor)
+		j.history.broke("a step took the group below replicas minus maxUnavailable: %d members serve, want at least %d", serve, floor)
 	}
 	for _, v := range quarantined {
 		if v.on && !touched(v.ref) && !j.foreign(v.ref) {
@@ -109,7 +109,7 @@ func (j *judge) saw(before, after sight) {
 	j.judgeDisks(is)
 }
 
-// note writes changes of VMs into the diary.
+// note writes the changes of the group's VMs into the diary.
 func (j *judge) note(was, is []vm) {
 	for _, v := range is {
 		if old, known := byRef(was, v.ref); !known {
@@ -125,7 +125,7 @@ func (j *judge) note(was, is []vm) {
 	}
 }
 
-// judgeDisks checks that persistent disks are their ordinals'.
+// judgeDisks checks that each member has the persistent disk of its ordinal, and no other.
 func (j *judge) judgeDisks(members []vm) {
 	if o := j.now(); !o.Spec.HasPersistentDisks() {
 		return
@@ -149,7 +149,8 @@ func (j *judge) judgeDisks(members []vm) {
 	}
 }
 
-// wrong returns in what the group's VMs differ from the spec, as a user would see it; "" if in nothing. held says that an update is held.
+// wrong returns how the group's VMs differ from the spec, as a user would see it; "" if they match. held: running members may differ from
+// the spec, because an update is held.
 func (j *judge) wrong(s sight, held bool) string {
 	o := j.now()
 	members, _ := j.members(s)
@@ -177,16 +178,16 @@ func (j *judge) wrong(s sight, held bool) string {
 	}
 	switch {
 	case serve != int(*o.Spec.Replicas):
-		return "not replicas serve"
+		return "the number of members that serve is not replicas"
 	case standby != int(o.Spec.Standby):
-		return "not as many are standby members"
+		return "the number of standby members is not standby"
 	}
 	return ""
 }
 
 var moRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
 
-// judgeEvents checks that no Event blames an account for what the server did itself.
+// judgeEvents checks that no Event attributes to another account what the server did itself.
 func (j *judge) judgeEvents() {
 	_, touched, _ := j.history.window()
 	j.mu.Lock()

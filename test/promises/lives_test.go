@@ -21,10 +21,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// TestRandomLivesKeepThePromises leads groups through random lives, while the server is killed, stopped and cut off.
+// TestRandomLivesKeepThePromises makes random changes to groups, while the server is killed, stopped, and cut off from vCenter.
 func TestRandomLivesKeepThePromises(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes half a minute")
+		t.Skip("takes half a minute")
 	}
 	first := *seed
 	if first == 0 {
@@ -34,15 +34,15 @@ func TestRandomLivesKeepThePromises(t *testing.T) {
 		replicas := 1 + int((first+i)%2)
 		t.Run(fmt.Sprintf("seed %d with %d replicas", first+i, replicas), func(t *testing.T) {
 			t.Parallel()
-			t.Logf("repeat it with -run TestRandomLives -promises.lives 1 -promises.seed %d", first+i)
+			t.Logf("repeat this life with -run TestRandomLives -promises.lives 1 -promises.seed %d", first+i)
 			randomLives(t, first+i, replicas)
 		})
 	}
 }
 
 const (
-	groupsAtOnce = 3
-	chapters     = 4
+	groupsAtOnce      = 3
+	operationsPerLife = 4
 )
 
 func randomLives(t *testing.T, seed uint64, replicas int) {
@@ -70,7 +70,7 @@ func randomLives(t *testing.T, seed uint64, replicas int) {
 	s.untouched()
 }
 
-// strangers creates VMs without an owner in the folders of groups.
+// strangers creates VMs that the server doesn't own, one of them with the name of a member, and records them in foreign.
 func (s *stage) strangers() {
 	for name, kind := range map[string]string{"/DC0/vm/web0-0": "vm-operator-template", "/DC0/vm/other": "vm-operator-template-2"} {
 		ref := s.vc.foreign(kind, "/DC0/vm", name[len("/DC0/vm/"):])
@@ -90,12 +90,12 @@ func (s *stage) strangers() {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ref, v := range now.vms { // the embedded vCenter has VMs and templates, too
+	for ref, v := range now.vms { // the embedded vCenter also has VMs and templates of its own
 		s.foreign[ref] = v
 	}
 }
 
-// untouched checks that the strangers are as they were.
+// untouched checks that the VMs that the server doesn't own have not changed.
 func (s *stage) untouched() {
 	s.t.Helper()
 	now := s.vc.now()
@@ -106,7 +106,7 @@ func (s *stage) untouched() {
 	}
 }
 
-// mischief does to the server and its network what happens to any, until ended is closed: often a moment after an edit.
+// mischief kills, stops and cuts off the server's replicas until ended is closed, often a moment after an edit.
 func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 	pause := func(most time.Duration) {
 		select {
@@ -116,7 +116,7 @@ func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 	}
 	for {
 		if random.IntN(4) == 0 {
-			pause(20 * time.Second) // in which what it began comes to its end
+			pause(20 * time.Second) // let the server finish what it began
 		}
 		select {
 		case <-ended:
@@ -158,7 +158,7 @@ func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 	}
 }
 
-// preview asks for the plan of another spec, which changes nothing.
+// preview asks a replica for the plan of another spec, which must change nothing.
 func (s *stage) preview(random *rand.Rand) {
 	url, err := s.service.choose()
 	if err != nil {
@@ -195,7 +195,7 @@ func anySpec(random *rand.Rand) v1alpha1.VmGroupSpec {
 	return s
 }
 
-// anyLimits draws what bounds updates and chooses members that go.
+// anyLimits draws the limits of updates, the order of scale-ins, and the ways to resize and to check readiness.
 func anyLimits(random *rand.Rand, s *v1alpha1.VmGroupSpec) {
 	limits := []string{"", "0", "1", "2", "10%", "25%", "50%", "100%"}
 	drawn := func() *intstr.IntOrString {
@@ -209,28 +209,28 @@ func anyLimits(random *rand.Rand, s *v1alpha1.VmGroupSpec) {
 	none := intstr.FromInt32(0)
 	s.Update.MaxSurge, s.Update.MaxUnavailable = drawn(), drawn()
 	if s.Update.MaxSurge != nil && s.Update.MaxUnavailable != nil && *s.Update.MaxSurge == none && *s.Update.MaxUnavailable == none {
-		s.Update.MaxUnavailable = nil // both 0 is refused
+		s.Update.MaxUnavailable = nil // the API refuses a spec in which both are 0
 	}
 	s.ScaleIn.Order = []v1alpha1.ScaleInOrder{"", v1alpha1.ScaleInHighestOrdinal, v1alpha1.ScaleInOldest, v1alpha1.ScaleInNewest}[random.IntN(4)]
 	s.Update.Resize = []v1alpha1.ResizeWay{"", v1alpha1.ResizeAuto, v1alpha1.ResizeInPlace, v1alpha1.ResizeReplace}[random.IntN(4)]
 	s.Readiness.Check = []v1alpha1.ReadinessCheck{"", v1alpha1.ReadyToolsRunning, v1alpha1.ReadyGuestIP}[random.IntN(3)]
 }
 
-// operations are what lives are made of.
+// operations are the changes of which a life consists, by the names for -promises.only.
 var operations = map[string]func(*led){
 	"scale": (*led).scale, "scaleInAndBack": (*led).scaleInAndBack, "roll": (*led).roll, "rollAndBack": (*led).rollAndBack, "resize": (*led).resize,
 	"replace": (*led).replaceOne, "standby": (*led).standby, "limits": (*led).limits, "both": (*led).both, "destroyed": (*led).destroyed,
 	"poweredOff": (*led).poweredOff, "impossible": (*led).impossible, "canary": (*led).canary,
 }
 
-// live leads a group from its creation through some changes to its end.
+// live waits for a new group to match its spec, makes some changes, and deletes the group.
 func (m *led) live() {
 	m.settle(false)
 	names := slices.Sorted(maps.Keys(operations))
 	if *only != "" {
 		names = strings.Split(*only, ",")
 	}
-	for range chapters {
+	for range operationsPerLife {
 		if m.broken() {
 			return
 		}
@@ -248,7 +248,7 @@ func (m *led) live() {
 // moment waits for a random time, so that the next edit comes while the server works.
 func (m *led) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond) }
 
-// scale sets replicas. A member that stays keeps its VM.
+// scale sets replicas, and checks that the right members were removed, and that the others kept their VMs.
 func (m *led) scale() {
 	before, to := m.refs(false), int32(m.random.IntN(9))
 	from := *m.now().Spec.Replicas
@@ -259,7 +259,7 @@ func (m *led) scale() {
 	m.inOrder(members)
 }
 
-// inOrder checks that those members went in a scale-in that were to go.
+// inOrder checks that a scale-in removed members in the order of spec.scaleIn.
 func (m *led) inOrder(before []vm) {
 	o, after := m.now(), m.refs(false)
 	order := o.Spec.ScaleIn.Order
@@ -271,11 +271,11 @@ func (m *led) inOrder(before []vm) {
 			if after[gone.name] == gone.ref || after[stays.name] != stays.ref || !gone.on || !stays.on || m.broken() {
 				continue
 			}
-			const alike = 5 * time.Second // made at once
+			const alike = 5 * time.Second // VMs made within this time count as equally old
 			if (order == "" || order == v1alpha1.ScaleInHighestOrdinal) && m.ordinal(gone) < m.ordinal(stays) ||
 				order == v1alpha1.ScaleInOldest && gone.created.After(stays.created.Add(alike)) ||
 				order == v1alpha1.ScaleInNewest && gone.created.Before(stays.created.Add(-alike)) {
-				m.history.broke("%s went and %s stays: the order is %q", gone, stays, order)
+				m.history.broke("the scale-in removed %s and kept %s, in the order %q", gone, stays, order)
 			}
 		}
 	}
@@ -286,7 +286,7 @@ func (m *led) ordinal(v vm) (n int) {
 	return n
 }
 
-// kept checks that all members but a number of them are still there, with the VM that they had.
+// kept checks that at most but members have lost the VM that they had.
 func (m *led) kept(before map[string]string, but int) {
 	gone := 0
 	after := m.refs(false)
@@ -296,7 +296,7 @@ func (m *led) kept(before map[string]string, but int) {
 		}
 	}
 	if gone > but && m.acts() == 0 && !m.broken() {
-		m.history.broke("%d of %v went, %d were to go: %v", gone, before, but, after)
+		m.history.broke("%d of %v lost their VMs, want at most %d; now: %v", gone, before, but, after)
 	}
 }
 
@@ -305,7 +305,7 @@ func (m *led) acts() int {
 	return acts
 }
 
-// scaleInAndBack takes a scale-in back.
+// scaleInAndBack begins a scale-in, and reverts it while the server works.
 func (m *led) scaleInAndBack() {
 	from := *m.now().Spec.Replicas
 	to := int32(m.random.IntN(int(from) + 1))
@@ -328,7 +328,7 @@ func (m *led) roll() {
 	m.settle(false)
 }
 
-// rollAndBack takes a roll back.
+// rollAndBack begins an update, and reverts it while the server works.
 func (m *led) rollAndBack() {
 	m.edit("roll", func(s *v1alpha1.VmGroupSpec) { s.Template = other(s.Template) })
 	m.moment()
@@ -360,7 +360,7 @@ func (m *led) canary() {
 	m.settle(false)
 }
 
-// impossible makes an edit that cannot succeed, and takes it back.
+// impossible makes an edit that cannot succeed, and reverts it.
 func (m *led) impossible() {
 	if o := m.now(); *o.Spec.Replicas+o.Spec.Standby == 0 {
 		return // nothing is cloned, so nothing can be blocked
@@ -417,7 +417,7 @@ func (m *led) replaceOne() {
 	m.settle(false)
 	m.edit("replace none", func(s *v1alpha1.VmGroupSpec) { s.Replace = nil })
 	m.settle(false)
-	m.kept(before, 1+len(before)-len(m.refs(true))) // a standby member may have been powered on
+	m.kept(before, 1+len(before)-len(m.refs(true))) // a standby member may have taken the place of the replaced one
 }
 
 // standby changes how many standby members there are.
@@ -430,7 +430,7 @@ func (m *led) standby() {
 	m.settle(false)
 }
 
-// limits draws other limits. They apply to what comes next.
+// limits draws other limits, for the changes that follow.
 func (m *led) limits() {
 	way := m.now().Spec.Update.Resize
 	m.edit("other limits", func(s *v1alpha1.VmGroupSpec) {
@@ -450,10 +450,10 @@ func (m *led) destroyed() {
 	m.say("%s: an administrator destroys %s (%s)", m.name, name, ref)
 	machine := m.vc.vm(ref)
 	if task, err := machine.PowerOff(m.vc.ctx); err == nil {
-		_ = task.Wait(m.vc.ctx) // the server may power it on again
+		_ = task.Wait(m.vc.ctx) // this can fail: the server may act on the VM at the same time
 	}
 	if task, err := machine.Destroy(m.vc.ctx); err == nil {
-		_ = task.Wait(m.vc.ctx) // the same
+		_ = task.Wait(m.vc.ctx) // can fail for the same reason
 	}
 	m.settle(false)
 }

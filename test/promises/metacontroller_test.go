@@ -21,13 +21,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// service is the Service in front of the server's replicas: a connection leads to the same one for a while.
+// service is the Service in front of the server's replicas. It sends calls to the same replica for a while, as a connection that is kept open
+// does.
 type service struct {
 	mu     sync.Mutex
 	random *rand.Rand
-	urls   []string // empty: that replica is down
-	at     int
-	sticks bool // to the replica at
+	urls   []string // by replica; empty while the replica is down
+	at     int      // the replica that gets the calls
+	sticks bool     // at only changes if its replica is down
 }
 
 func (s *service) set(replica int, url string) {
@@ -39,7 +40,7 @@ func (s *service) set(replica int, url string) {
 	s.urls[replica] = url
 }
 
-// prefer leads calls to one replica, as long as it is up.
+// prefer sends calls to one replica, as long as it is up.
 func (s *service) prefer(replica int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,20 +74,20 @@ type answer struct {
 	Finalized          bool              `json:"finalized"`
 }
 
-// event is what this suite reads of a Kubernetes Event.
+// event has the fields of a Kubernetes Event that this suite reads.
 type event struct {
 	Type, Reason, Message string
 }
 
-// revision is a VmGroup as the API server had it from a time on.
+// revision is a VmGroup as the API server stored it, and the time of that.
 type revision struct {
 	v1alpha1.VmGroup
 	from time.Time
 }
 
-// group is a VmGroup in an API server, with a Metacontroller that calls the hooks for it: at once when the group changed, its status
-// included, and otherwise when the last answer asked for it. Metacontroller sees the group a moment late (its informer's cache), and
-// never sees its own writes before it has seen all that came before.
+// group is a VmGroup in an API server, with a Metacontroller that calls the hooks for the group: at once when the group or its status has
+// changed, and otherwise when the last answer asked for a call. Metacontroller sees the group a moment late (its informer's cache), and sees
+// its own writes only after all earlier ones.
 type group struct {
 	service *service
 	client  *http.Client
@@ -96,8 +97,8 @@ type group struct {
 	revisions []revision
 	children  map[string]map[string]json.RawMessage // by Metacontroller's key of their kind, then by namespace and name
 	events    map[string]event                      // by name; Metacontroller creates each once
-	gone      bool                                  // the finalizer is off
-	pace      time.Duration                         // the least time between two calls, as its limits on requests make it
+	gone      bool                                  // the finalizer is removed
+	pace      time.Duration                         // the shortest time between two calls, to model Metacontroller's rate limits
 	changed   chan struct{}                         // wakes Metacontroller
 	history   history
 	happened  func(format string, args ...any)
@@ -108,7 +109,7 @@ var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Servi
 
 const lastApplied = "metacontroller.k8s.io/last-applied-configuration"
 
-// newGroup applies a group. It reports events of the group to happened.
+// newGroup applies a group, and reports what happens to it to happened.
 func newGroup(s *service, random *rand.Rand, name string, spec v1alpha1.VmGroupSpec, happened func(format string, args ...any)) *group {
 	g := &group{service: s, random: random, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, events: map[string]event{},
 		children: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}, 1), happened: happened}
@@ -126,7 +127,7 @@ func newGroup(s *service, random *rand.Rand, name string, spec v1alpha1.VmGroupS
 	return g
 }
 
-// put stores the group. The caller holds mu, or is the only one that knows it.
+// put stores the group. The caller holds mu, or no other goroutine has the group yet.
 func (g *group) put(o v1alpha1.VmGroup) {
 	version := 1
 	if n := len(g.revisions); n > 0 {
@@ -160,7 +161,7 @@ func (g *group) edit(why string, change func(*v1alpha1.VmGroupSpec)) {
 	g.put(*o)
 }
 
-// annotate sets an annotation, as kubectl annotate does, or takes it off if the value is empty.
+// annotate sets an annotation, as kubectl annotate does, or removes it if the value is empty.
 func (g *group) annotate(key, value string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -177,7 +178,7 @@ func (g *group) annotate(key, value string) {
 	g.put(*o)
 }
 
-// isGone reports whether the finalizer is off.
+// isGone reports whether Metacontroller has removed its finalizer.
 func (g *group) isGone() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,7 +198,7 @@ func (g *group) remove() {
 	g.put(*o)
 }
 
-// run is Metacontroller, until the group is gone or ctx ends.
+// run does what Metacontroller does, until the group is gone or ctx ends.
 func (g *group) run(ctx context.Context) {
 	failures := 0
 	timer := time.NewTimer(0)
@@ -212,7 +213,7 @@ func (g *group) run(ctx context.Context) {
 		a, err := g.call(ctx, parent)
 		after := 30 * time.Second // resyncPeriodSeconds
 		if err != nil {
-			after = min(5*time.Millisecond<<min(failures, 20), time.Second) // Metacontroller's goes on to 1000 s
+			after = min(5*time.Millisecond<<min(failures, 20), time.Second) // Metacontroller's backoff grows to 1000 s
 			failures++
 		} else {
 			failures = 0
@@ -237,7 +238,7 @@ func (g *group) run(ctx context.Context) {
 	}
 }
 
-// seen returns the group as Metacontroller sees it: a moment late, and never older than before.
+// seen returns the group as Metacontroller's cache has it: a moment late, and never older than in the last call.
 func (g *group) seen() v1alpha1.VmGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -334,7 +335,7 @@ func (g *group) store(parent v1alpha1.VmGroup, a answer) (gone bool) {
 	o := g.revisions[len(g.revisions)-1].DeepCopy()
 	var status v1alpha1.VmGroupStatus
 	if err := json.Unmarshal(a.Status, &status); err != nil {
-		g.history.broke("a status that is none: %s", a.Status)
+		g.history.broke("the answer's status is not a VmGroupStatus: %s", a.Status)
 		return false
 	}
 	status.ObservedGeneration = parent.Generation
@@ -348,7 +349,7 @@ func (g *group) store(parent v1alpha1.VmGroup, a answer) (gone bool) {
 	return false
 }
 
-// withLastApplied returns a child as Metacontroller leaves it.
+// withLastApplied returns a child as Metacontroller stores it, with the annotation of what was last applied.
 func withLastApplied(applied json.RawMessage) json.RawMessage {
 	var o map[string]any
 	if json.Unmarshal(applied, &o) != nil {

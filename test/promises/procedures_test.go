@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// TestTheProceduresOfTheDocumentsDoWhatTheySay follows docs/day-to-day.md step by step.
+// TestTheProceduresOfTheDocumentsDoWhatTheySay follows the procedures of docs/day-to-day.md step by step.
 func TestTheProceduresOfTheDocumentsDoWhatTheySay(t *testing.T) {
 	s := scripted(t, 1)
 	for name, follow := range map[string]func(*testing.T, *stage){
@@ -38,11 +38,11 @@ func TestTheProceduresOfTheDocumentsDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// expect checks which VM each member has.
+// expect checks that each member has the wanted VM.
 func (m *led) expect(what string, want map[string]string) {
 	m.t.Helper()
 	if got := m.refs(true); !maps.Equal(got, want) && !m.broken() {
-		m.t.Errorf("%s: the members are %v, and should be %v", what, got, want)
+		m.t.Errorf("%s: the members are %v, want %v", what, got, want)
 	}
 }
 
@@ -62,13 +62,13 @@ func canaryGoesOn(t *testing.T, s *stage) {
 			}
 		}
 		if made := m.made("vm-operator-template-2", m.vc.now()); made != step.made || stay != 4-step.made {
-			t.Errorf("canary %v: %d are new, %d stay", step.canary, made, stay)
+			t.Errorf("canary %v: %d members are new, %d kept their VMs", step.canary, made, stay)
 		}
 	}
 	m.end()
 }
 
-// withQuarantine is a spec whose removed members are kept for an hour.
+// withQuarantine returns a spec that keeps removed members for an hour.
 func withQuarantine(replicas int32) v1alpha1.VmGroupSpec {
 	s := spec(replicas)
 	s.Deletion.QuarantineSeconds = 3600
@@ -78,7 +78,7 @@ func withQuarantine(replicas int32) v1alpha1.VmGroupSpec {
 func rollBackOutOfQuarantine(t *testing.T, s *stage) {
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	kept := withQuarantine(3)
-	kept.Update.MaxSurge, kept.Update.MaxUnavailable = &none, &one // so that each member's name is free when its VM is to come back
+	kept.Update.MaxSurge, kept.Update.MaxUnavailable = &none, &one // without surge, so that each member's name is free when its VM is to return
 	m := s.settled(t, "rollback", kept)
 	before := slices.Sorted(maps.Values(m.refs(true)))
 	m.edit("roll", func(s *v1alpha1.VmGroupSpec) { s.Template = "vm-operator-template-2" })
@@ -86,7 +86,7 @@ func rollBackOutOfQuarantine(t *testing.T, s *stage) {
 	m.edit("roll back", func(s *v1alpha1.VmGroupSpec) { s.Template = "vm-operator-template" })
 	m.settle(false)
 	if after := slices.Sorted(maps.Values(m.refs(true))); !slices.Equal(before, after) {
-		t.Errorf("the VMs were %v, and are %v: they were to come back from quarantine", before, after)
+		t.Errorf("the VMs are %v, want those from quarantine: %v", after, before)
 	}
 	m.end()
 }
@@ -126,7 +126,7 @@ func replaceAMember(t *testing.T, s *stage) {
 	after := m.refs(true)
 	for name, was := range want {
 		if name != "replace-1" && after[name] != was || slices.Contains(slices.Collect(maps.Values(after)), ref) || len(after) != 3 {
-			t.Errorf("the members were %v, and are %v", want, after)
+			t.Errorf("the members are %v, want %v with another VM for replace-1", after, want)
 		}
 	}
 	m.end()
@@ -156,7 +156,7 @@ func holdAMember(t *testing.T, s *stage) {
 	m.until("hold-2 is held", func(o v1alpha1.VmGroup, _ sight) bool {
 		return slices.ContainsFunc(o.Status.Members, func(m v1alpha1.Member) bool { return m.Name == "hold-2" && !m.HeldUntil.IsZero() })
 	})
-	time.Sleep(2 * time.Second) // in which nothing may happen
+	time.Sleep(2 * time.Second) // for the removal that must not happen
 	m.expect("hold-2 is held", want)
 	m.annotate(key, "")
 	m.settle(false)
@@ -174,7 +174,7 @@ func pause(t *testing.T, s *stage) {
 	m.until("its status says that it is paused", func(o v1alpha1.VmGroup, _ sight) bool {
 		return meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionPaused) && o.Status.ObservedGeneration == o.Generation
 	})
-	time.Sleep(2 * time.Second) // in which nothing may happen
+	time.Sleep(2 * time.Second) // for the changes that must not happen
 	m.expect("paused", want)
 	m.edit("go on as before", func(s *v1alpha1.VmGroupSpec) {
 		s.Paused, s.Replicas, s.Template = false, new(int32(2)), "vm-operator-template"
@@ -208,7 +208,7 @@ func standbyMembers(t *testing.T, s *stage) {
 	m.settle(false)
 	for name, ref := range m.refs(true) {
 		if before[name] != ref {
-			t.Errorf("%s (%s) was no standby member before: %v", name, ref, before)
+			t.Errorf("%s (%s) was not a standby member before: %v", name, ref, before)
 		}
 	}
 	m.end()
@@ -225,7 +225,7 @@ func applyAgainWithDisks(t *testing.T, s *stage) {
 		g.revisions[0].Annotations = map[string]string{v1alpha1.AnnotationTakeDisksOf: string(uid)}
 	})
 	if !maps.EqualFunc(disks, again.disks, slices.Equal) {
-		t.Errorf("the disks were %v, and are %v", disks, again.disks)
+		t.Errorf("the disks are %v, want %v as before", again.disks, disks)
 	}
 	again.end()
 }

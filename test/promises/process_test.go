@@ -24,10 +24,10 @@ type process struct {
 	ended chan struct{} // closed when it has ended
 	mu    sync.Mutex
 	log   []string
-	lines chan map[string]any // closed with its standard error
+	lines chan map[string]any // closed when its standard error is closed
 }
 
-// start starts the binary. The process ends with the test at the latest.
+// start starts the binary. The end of the test ends the process.
 func start(t testing.TB, name string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(*binary, args...), name: name, ended: make(chan struct{}), lines: make(chan map[string]any, 1000)}
@@ -45,7 +45,7 @@ func start(t testing.TB, name string, args ...string) *process {
 			if json.Unmarshal(lines.Bytes(), &line) == nil {
 				select {
 				case p.lines <- line:
-				default: // no goroutine waits for it
+				default: // no goroutine waits for the line
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func start(t testing.TB, name string, args ...string) *process {
 	return p
 }
 
-// said waits for a log line that has a field, and returns the field.
+// said waits for a log line with a field, and returns the value of the field.
 func (p *process) said(t testing.TB, field string) string {
 	t.Helper()
 	for deadline := time.After(patience); ; {
@@ -79,7 +79,7 @@ func (p *process) said(t testing.TB, field string) string {
 	}
 }
 
-func (p *process) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
+func (p *process) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // fails if the process has ended
 
 // kill ends the process at once, even if it is suspended.
 func (p *process) kill() {
@@ -87,7 +87,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// terminate ends the process as Kubernetes does: it gets time to end by itself.
+// terminate ends the process as Kubernetes does: with SIGTERM, and after terminationGracePeriodSeconds with SIGKILL.
 func (p *process) terminate() {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -97,8 +97,8 @@ func (p *process) terminate() {
 	}
 }
 
-// startVCenter starts the embedded vCenter in a process of its own, and returns its SDK's URL with user and password. The hooks that the
-// process serves as well are not called.
+// startVCenter starts the embedded vCenter in a process of its own, and returns its SDK's URL with user and password. That process also
+// serves hooks, which the tests don't call.
 func startVCenter(t testing.TB) (*process, *url.URL) {
 	t.Helper()
 	p := start(t, "vCenter", "serve", "--simulator", "--simulator-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--health-listen", "",
@@ -110,7 +110,7 @@ func startVCenter(t testing.TB) (*process, *url.URL) {
 			return p, sdk
 		}
 	}
-	t.Fatal("the embedded vCenter does not say its URL")
+	t.Fatal("the embedded vCenter did not log its URL")
 	return nil, nil
 }
 
@@ -170,7 +170,7 @@ func (l *link) carry(from net.Conn) {
 	delete(l.open, to)
 }
 
-// cut breaks all connections, and lets none be made until mend.
+// cut breaks all connections, and refuses new ones until mend.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package promises is a suite of promises: it checks from outside what README ("What you can rely on") and the documents promise, as
-// a user could. The embedded vCenter runs in one process and the server in others, which are killed at any moment while vCenter lives on.
-// Groups are called as Metacontroller calls, and what happened is judged by the VMs in vCenter and their identities.
+// Package promises checks from outside, as a user could, what README ("What you can rely on") and the documents promise. The embedded vCenter
+// runs in one process, and the server in others, which the suite kills at any moment while vCenter keeps running. The suite calls the hooks as
+// Metacontroller does, and judges the result by the VMs in vCenter and their identities.
 //
-// It knows the API's types, the binary with its flags, the hooks' JSON and vCenter's API, and nothing of how the server works: a change
-// of the server can need more of this suite, but no other.
+// The suite uses only the API's types, the binary with its flags, the hooks' JSON and vCenter's API, and nothing of how the server works. A
+// change of the server may need additional tests here, but must not need changes of the existing ones.
 //
 //	go test ./test/promises                                              # the scripted cases and a few random lives
 //	go test ./test/promises -run Lives -promises.lives 50 -promises.seed 7  # 50 lives from seed 7 on
@@ -32,7 +32,7 @@ var (
 	keepLog = flag.Bool("promises.log", false, "print the servers' logs and the diary of each life, also of one that kept all promises")
 )
 
-// patience is how long a condition can take that must come true: nothing depends on how fast the machine is.
+// patience is how long the tests wait for a condition. It is long enough that no test depends on the speed of the machine.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -58,8 +58,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the server. It looks at all sources first: go test repeats a result while the files that a test looked at are the same,
-// and does not see what the go command in a process of its own reads.
+// build builds the server. It first stats all sources, so that go test doesn't reuse a cached result after one of them has changed: go test
+// only notices the files that the test process itself opens or stats, not those that the go command reads.
 func build(to string) error {
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func build(to string) error {
 		if err == nil && !d.IsDir() && (strings.HasSuffix(path, ".go") || strings.HasPrefix(d.Name(), "go.")) {
 			_, err = os.Stat(path)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // it was removed since it was listed
+		if errors.Is(err, fs.ErrNotExist) { // removed after the directory was listed
 			return nil
 		}
 		return err

@@ -16,18 +16,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// stage is what groups live on: vCenter, the network to it, the replicas of the server, and a cluster.
+// stage is the environment of the groups: vCenter, the network to it, the replicas of the server, and a cluster.
 type stage struct {
 	t       testing.TB
 	ctx     context.Context
-	random  *rand.Rand // for what is made on the test's own goroutine
+	random  *rand.Rand // only for the test's own goroutine
 	vc      *vcenter
-	machine *process // vCenter's
+	machine *process // the process of vCenter
 	sdk     *url.URL
-	links   []*link // of each replica
+	links   []*link // by replica
 	service *service
 	servers []*process
-	foreign map[string]vm // VMs without an owner, as they were
+	foreign map[string]vm // by moRef: the VMs that the server doesn't own, as they were in the beginning
 	groups  sync.WaitGroup
 	edited  chan struct{} // signals that a group was edited
 
@@ -64,14 +64,14 @@ func newStage(t testing.TB, seed uint64, replicas int) *stage {
 	return s
 }
 
-// say writes into the diary.
+// say writes a line into the diary, which is logged if the test fails.
 func (s *stage) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.diary = append(s.diary, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// lease is how long a hook call lets a server act.
+// lease is how long a server may act after a hook call.
 const lease = 10 * time.Second
 
 // serve starts a replica of the server.
@@ -103,7 +103,7 @@ func (s *stage) terminate(replica int) {
 	s.servers[replica].terminate()
 }
 
-// led is a group on a stage, with what it needs to be led through its life.
+// led is a group on a stage, with the judge of its promises and its source of random choices.
 type led struct {
 	*stage
 	*judge
@@ -112,7 +112,7 @@ type led struct {
 	random *rand.Rand
 }
 
-// spec is a group's with the settings that the suite needs: guests need no time to shut down.
+// spec returns the spec of a group whose guests need no time to shut down.
 func spec(replicas int32) v1alpha1.VmGroupSpec {
 	return v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "vm-operator-template", Replicas: new(replicas),
 		Deletion: v1alpha1.Deletion{ShutdownTimeoutSeconds: new(int32(0))}}
@@ -150,7 +150,7 @@ func (s *stage) isForeign(ref string) bool {
 	return is
 }
 
-// broken reports whether a promise was broken.
+// broken reports whether the judge has found a broken promise.
 func (m *led) broken() bool { return len(m.history.violations()) > 0 }
 
 // until waits until a condition is met by the group and vCenter, or a promise is broken.
@@ -172,7 +172,7 @@ func (m *led) until(what string, holds func(o v1alpha1.VmGroup, all sight) bool)
 	})
 }
 
-// settle waits until the group is as its spec says; held says that an update can be held.
+// settle waits until the group matches its spec. held: an update may be held.
 func (m *led) settle(held bool) {
 	m.t.Helper()
 	settled := func(o v1alpha1.VmGroup, all sight) bool {
@@ -185,7 +185,7 @@ func (m *led) settle(held bool) {
 	m.history.settled()
 }
 
-// refs returns the members' moRefs by name: only those that run, or all.
+// refs returns the moRefs of the members by name: of all members, or only of those that run.
 func (m *led) refs(running bool) map[string]string {
 	m.t.Helper()
 	members, _ := m.members(m.vc.now())
@@ -198,7 +198,7 @@ func (m *led) refs(running bool) map[string]string {
 	return refs
 }
 
-// end deletes the group, and checks that nothing of it is left but what is to stay.
+// end deletes the group, and checks that only the members of spec.deletion.policy Retain, and the persistent disks, are left.
 func (m *led) end() {
 	m.t.Helper()
 	before, _ := m.members(m.vc.now())
@@ -211,12 +211,12 @@ func (m *led) end() {
 	}
 	for _, v := range before {
 		if is, stays := byRef(members, v.ref); retain && v.on && (!stays || !is.on) {
-			m.history.broke("the group is gone, and with it %s, which was to stay", v)
+			m.history.broke("the group is gone, and so is %s, which Retain must keep", v)
 		}
 	}
 	for _, v := range slices.Concat(members, quarantined) {
 		if was, known := byRef(before, v.ref); !retain || !known || !was.on {
-			m.history.broke("the group is gone, and %s is left", v)
+			m.history.broke("the group is gone, but %s is left", v)
 		}
 	}
 	for disk, of := range m.owner {

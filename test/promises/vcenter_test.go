@@ -26,12 +26,12 @@ import (
 
 // vm is a VM as vCenter shows it to any user.
 type vm struct {
-	ref, name, folder string // folder is the moRef of the folder it is in
+	ref, name, folder string // folder is the moRef of the VM's folder
 	uuid              string // instanceUuid
 	on, template      bool
 	cpu               int32
 	memoryMB          int32
-	from              string // which template it was cloned from, by its guest's kind
+	from              string // the guest ID, which shows from which template the VM was cloned
 	created           time.Time
 	disks             []string // its first-class disks
 	changed           string   // config.changeVersion
@@ -51,7 +51,7 @@ type sight struct {
 	folders map[string][2]string // name, and the moRef of the parent
 }
 
-// folder returns the moRef of the folder that is at the end of these names, if there is one.
+// folder returns the moRef of the folder at the path of these names; "" if there is none.
 func (s sight) folder(names ...string) string {
 	for ref := range s.folders {
 		at := ref
@@ -80,7 +80,7 @@ func (s sight) in(folder string) (all []vm) {
 	return all
 }
 
-// vcenter is vCenter as its administrator sees it, whose user is not the server's. It watches all VMs and folders.
+// vcenter is vCenter as an administrator with another account than the server's sees it. It watches all VMs and folders.
 type vcenter struct {
 	t testing.TB
 	*administrator
@@ -90,15 +90,15 @@ type administrator struct {
 	ctx      context.Context
 	client   *govmomi.Client
 	finder   *find.Finder
-	beacon   *object.Folder // renamed again and again: the watch has seen all changes before the name that it saw last
+	beacon   *object.Folder // now renames this folder: once the watch has seen the new name, it has seen all earlier changes
 	renaming sync.Mutex
-	beat     int // of the beacon's name; guarded by renaming
+	beat     int // the number in the beacon's name; guarded by renaming
 	mu       sync.Mutex
 	last     sight
 	watch    []func(before, after sight)
 }
 
-// as returns v for another test, which it fails.
+// as returns v for another test, which v then fails on errors.
 func (v *vcenter) as(t testing.TB) *vcenter { return &vcenter{t, v.administrator} }
 
 func connect(t testing.TB, sdk *url.URL) *vcenter {
@@ -142,14 +142,14 @@ func (v *vcenter) dial(u *url.URL) *govmomi.Client {
 	return client
 }
 
-// watched are the properties that the suite looks at.
+// watched are the properties that the suite reads.
 var watched = []types.PropertySpec{
 	{Type: "VirtualMachine", PathSet: []string{"name", "parent", "runtime.powerState", "config.instanceUuid", "config.template", "config.guestId",
 		"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device", "config.createDate", "config.changeVersion"}},
 	{Type: "Folder", PathSet: []string{"name", "parent"}},
 }
 
-// follow takes in each change of vCenter, in vCenter's order.
+// follow processes each change of vCenter, in vCenter's order.
 func (v *vcenter) follow(client *govmomi.Client) error {
 	all, err := view.NewManager(client.Client).CreateContainerView(v.ctx, client.ServiceContent.RootFolder, []string{"VirtualMachine", "Folder"}, true)
 	if err != nil {
@@ -244,14 +244,14 @@ func (v *vcenter) saw(now sight) {
 	v.last = now
 }
 
-// onChange has a function told all changes from now on. It gets the sight of before and of after.
+// onChange calls a function for each change from now on, with the inventory before and after the change.
 func (v *vcenter) onChange(watch func(before, after sight)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.watch = append(v.watch, watch)
 }
 
-// now returns vCenter's inventory, not older than the call.
+// now returns vCenter's inventory with all changes made before the call.
 func (v *vcenter) now() (s sight) {
 	v.t.Helper()
 	v.renaming.Lock()
@@ -263,7 +263,7 @@ func (v *vcenter) now() (s sight) {
 	}
 	v.renaming.Unlock()
 	v.must(err)
-	eventually(v.t, "the watch of vCenter is as far as vCenter", func() bool {
+	eventually(v.t, "the watch of vCenter has seen all changes", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		s = v.last
@@ -286,14 +286,14 @@ func (v *vcenter) vm(ref string) *object.VirtualMachine {
 	return object.NewVirtualMachine(v.client.Client, types.ManagedObjectReference{Type: "VirtualMachine", Value: ref})
 }
 
-// tell gives a template another kind of guest, which its clones inherit: it shows what they were cloned from.
+// tell gives a template another guest ID. Its clones inherit the ID, which shows from which template they were cloned.
 func (v *vcenter) tell(template, kind string) {
 	v.t.Helper()
 	found, err := v.finder.VirtualMachine(v.ctx, template)
 	v.must(err)
 	pool, err := v.finder.DefaultResourcePool(v.ctx)
 	v.must(err)
-	v.must(found.MarkAsVirtualMachine(v.ctx, *pool, nil)) // a template cannot be changed
+	v.must(found.MarkAsVirtualMachine(v.ctx, *pool, nil)) // vCenter can't reconfigure a template
 	v.task(found.Reconfigure(v.ctx, types.VirtualMachineConfigSpec{GuestId: kind}))
 	v.must(found.MarkAsTemplate(v.ctx))
 }
@@ -305,7 +305,7 @@ func (v *vcenter) endSessions(user string) {
 	v.must(property.DefaultCollector(v.client.Client).RetrieveOne(v.ctx, *v.client.ServiceContent.SessionManager, []string{"sessionList"}, &manager))
 	for _, session := range manager.SessionList {
 		if session.UserName == user {
-			_ = v.client.SessionManager.TerminateSession(v.ctx, []string{session.Key}) // it may have ended
+			_ = v.client.SessionManager.TerminateSession(v.ctx, []string{session.Key}) // fails if the session has ended
 		}
 	}
 }
@@ -323,7 +323,7 @@ func (v *vcenter) hasDisk(id string) bool {
 	return false
 }
 
-// foreign makes a VM without an owner, a full clone of a template or of a member, in a folder.
+// foreign makes a VM that the server doesn't own in a folder, as a full clone of a template or a member.
 func (v *vcenter) foreign(from, folder, name string) string {
 	v.t.Helper()
 	source, err := v.finder.VirtualMachine(v.ctx, from)
