@@ -1,5 +1,5 @@
-// Package bare drives a vCenter with govmomi alone: the least that a program must do, beside which measurements put what
-// the server does. It has no stamps and no status, and survives no crash.
+// Package bare drives a vCenter with govmomi alone. It does the least that a program must do to create and remove VMs, and is the baseline for
+// measurements of the server. It has no stamps and no status, and can't continue after a crash.
 package bare
 
 import (
@@ -29,8 +29,8 @@ func At(u *url.URL) Login {
 	return func(ctx context.Context) (*govmomi.Client, error) { return govmomi.NewClient(ctx, u, true) }
 }
 
-// BringUp creates the folders, clones all members from the template vm-operator-template and powers them on. It returns how long that
-// took, while a watch on the same objects was open.
+// BringUp creates the folders, clones all members from the template vm-operator-template and powers them on, while a watch on the same objects
+// is open. It returns how long that took.
 func (f Fleet) BringUp(ctx context.Context, login Login) (time.Duration, error) {
 	return f.measure(ctx, login, func(client *govmomi.Client) error {
 		finder := find.NewFinder(client.Client)
@@ -75,8 +75,8 @@ func cloneAndPowerOn(ctx context.Context, template *object.VirtualMachine, folde
 	return done(ctx)(object.NewVirtualMachine(template.Client(), info.Result.(types.ManagedObjectReference)).PowerOn(ctx))
 }
 
-// TakeDown powers off and destroys all members that BringUp made, and removes the folders. It returns how long that took, while a
-// watch on the same objects was open.
+// TakeDown powers off and destroys all members that BringUp made, and removes the folders, while a watch on the same objects is open. It
+// returns how long that took.
 func (f Fleet) TakeDown(ctx context.Context, login Login) (time.Duration, error) {
 	return f.measure(ctx, login, func(client *govmomi.Client) error {
 		finder := find.NewFinder(client.Client)

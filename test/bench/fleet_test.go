@@ -32,7 +32,7 @@ var (
 	fleetDuring = flag.Duration("fleet.during", 20*time.Second, "how long it is watched during full reads, at least")
 )
 
-// limitFor returns the GOMEMLIMIT that docs/install.md recommends for that many VMs.
+// limitFor returns the GOMEMLIMIT that docs/install.md recommends for this number of VMs.
 func limitFor(b *testing.B, machines int) string {
 	b.Helper()
 	page, err := docs.Pages.ReadFile("install.md")
@@ -52,9 +52,9 @@ func limitFor(b *testing.B, machines int) string {
 type fleetServer struct {
 	b      *testing.B
 	url    string
-	intact []int // members that were not powered off yet, in random order
+	intact []int // members that the test has not powered off yet, in random order
 	stop   func()
-	called int // how often groups were called while they were watched: in turn, as one that is not called loses its lease
+	called int // how many calls watch has made: groups take turns, because a group that is not called loses its lease
 }
 
 func startFleetServer(b *testing.B, f *fleet) *fleetServer {
@@ -94,7 +94,7 @@ func (s *fleetServer) figures(path string) (f figures) {
 	return f
 }
 
-// bodies are the sync calls of all groups, settled, as large as a real Metacontroller's.
+// bodies brings all groups up, and returns the bodies of their next sync calls, as large as a real Metacontroller's.
 func (s *fleetServer) bodies(f *fleet) [][]byte {
 	all := make([][]byte, f.groups)
 	var callers sync.WaitGroup
@@ -115,8 +115,8 @@ func (s *fleetServer) bodies(f *fleet) [][]byte {
 	return all
 }
 
-// watch calls the groups every 30 s, as Metacontroller does, and powers members off, until done; it returns how long it took until
-// they were on again.
+// watch calls for each group every 30 s, as Metacontroller does, and powers members off, until done is closed. It returns the times until
+// these members were on again.
 func (s *fleetServer) watch(f *fleet, bodies [][]byte, done <-chan struct{}) (seen []time.Duration) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -140,7 +140,7 @@ func (s *fleetServer) watch(f *fleet, bodies [][]byte, done <-chan struct{}) (se
 				}
 			})
 		case <-off.C:
-			if len(s.intact) == 0 { // one that halts twice is powered on later
+			if len(s.intact) == 0 { // the server powers a member on later if it halts a second time, so no member is powered off twice
 				continue
 			}
 			member := s.intact[0]
@@ -166,12 +166,15 @@ func quantiles(times []time.Duration) (p50, p99 float64) {
 	return times[len(times)/2].Seconds(), times[len(times)*99/100].Seconds()
 }
 
-// BenchmarkFleet measures a server whose vCenter has up to 40,000 VMs, half of them members of groups of ten: Metacontroller calls for
-// each group every 30 s, and the test powers five members a second off; first at rest, then during a full read at leisure, as the server makes
-// them now and then, then during full reads one after another, as after its start or while groups are deleted. The embedded vCenter is in this
-// process; the server has a process of its own, with GOMEMLIMIT as the manifests set it. During that time, a client reads /groups and /metrics.
-// The goals for 40,000: less than 300 MB, hook calls below 5 ms (p99, in the server) during a full read, and less than a second (p99) until a
-// member that was powered off is on again. A busy machine may take twice these times; more is a failure.
+// BenchmarkFleet measures a server whose vCenter has up to 40,000 VMs, half of them members of groups of ten. Metacontroller calls for each
+// group every 30 s, and the test powers off five members a second. There are three phases:
+//   - without a full read;
+//   - during a full read at leisure, as the server makes periodically, while a client reads /groups and /metrics;
+//   - during full reads one after another, as after the server's start or while groups are deleted.
+//
+// The embedded vCenter runs in this process; the server has a process of its own, with the GOMEMLIMIT of docs/install.md. The goals for 40,000
+// VMs: less than 300 MB, hook calls below 5 ms (p99, in the server) during a full read, and less than a second (p99) until a member that was
+// powered off is on again. On a busy machine, twice these times pass; more is a failure.
 func BenchmarkFleet(b *testing.B) {
 	for size := range strings.SplitSeq(*fleetSizes, ",") {
 		b.Run("vms="+size, func(b *testing.B) {
@@ -202,7 +205,7 @@ func measureFleet(b *testing.B, vms int) {
 
 	s.get("/fleet/reset")
 	beside := make(chan struct{})
-	go func() { // to the end of the read: a caller that waits for it would make the server read faster
+	go func() { // lasts at least to the end of the read, because an urgent read of the next phase would speed this one up
 		defer close(beside)
 		began := time.Now()
 		go s.get("/groups")
@@ -233,7 +236,7 @@ func measureFleet(b *testing.B, vms int) {
 		figures = append(figures, fmt.Sprintf("%.4g %s", figure, unit))
 	}
 	defer func() {
-		if b.Failed() { // then its metrics are not printed
+		if b.Failed() { // a failed benchmark doesn't print its metrics
 			b.Log(strings.Join(figures, "\n"))
 		}
 	}()
@@ -259,9 +262,9 @@ func measureFleet(b *testing.B, vms int) {
 	report(leisure.FullRead, "s-read-leisure")
 	cores := (rest.CPU - before.CPU) / fleetIdle.Seconds()
 	report(cores, "cores-rest")
-	report((full.CPU-leisure.CPU-cores*lasted.Seconds())/float64(reads), "cpu-s-full") // without what the calls and changes take anyway
+	report((full.CPU-leisure.CPU-cores*lasted.Seconds())/float64(reads), "cpu-s-full") // without the CPU time that the calls and changes take at rest
 	if full.Machines < vms {
-		b.Errorf("%d VMs are known, %d of them members", full.Machines, full.Members)
+		b.Errorf("the server knows %d VMs, %d of them members, want all", full.Machines, full.Members)
 	}
 	if vms < 40000 {
 		return

@@ -36,16 +36,15 @@ import (
 type figures struct {
 	Ready             float64 // seconds from its start
 	CPU               float64 // seconds
-	HeapMB            float64 // live, after a collection, if asked for
-	RSSMB, PeakMB     float64 // peak since the last reset
+	HeapMB            float64 // live heap after a collection, if the request asks for it
+	RSSMB, PeakMB     float64 // resident memory: now, and the peak since the last reset
 	HookP50, HookP99  float64 // ms, since the last reset
 	Hooks             int
 	FullRead          float64 // seconds
 	Members, Machines int
 }
 
-// serveFleet is the process of the server. It has all parts of `vmgroup serve` but the page, the probes, and the reading of vCenter's
-// events.
+// serveFleet runs the server's process. It has all parts of `vmgroup serve` except for the page, the probes, and the reader of vCenter's events.
 func serveFleet() {
 	began := time.Now()
 	var groups *loop.Loop
@@ -68,7 +67,7 @@ func serveFleet() {
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.Handle("/groups", hooks)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // what the network takes is not the server's
+		body, err := io.ReadAll(r.Body) // read the body first, so that the time of the network doesn't count
 		if err != nil {
 			return
 		}
@@ -96,7 +95,7 @@ func serveFleet() {
 		mu.Lock()
 		times = nil
 		mu.Unlock()
-		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // VmHWM begins again
+		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // resets VmHWM, the peak resident memory
 	})
 	mux.HandleFunc("/fleet/figures", func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -140,10 +139,10 @@ func serveFleet() {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
-// cpuSeconds is the processor time of the process; 0 where that is unknown.
+// cpuSeconds returns the processor time of the process; 0 if it is unknown.
 func cpuSeconds() float64 {
 	stat, _ := os.ReadFile("/proc/self/stat")
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on (proc_pid_stat(5))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the fields from the third on (proc_pid_stat(5))
 	if len(fields) < 13 {
 		return 0
 	}
@@ -152,7 +151,7 @@ func cpuSeconds() float64 {
 	return float64(user+system) / 100
 }
 
-// residentMB reads a figure of the process's memory; 0 where that is unknown.
+// residentMB returns a figure of the process's memory, in MB; 0 if it is unknown.
 func residentMB(field string) float64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	kb := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(status)

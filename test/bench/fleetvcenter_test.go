@@ -84,7 +84,7 @@ func folderOf(group int) string {
 	return "/DC0/vm/vm-operator/" + namespaceOf(group) + "/" + groupName(group)
 }
 
-// PowerOff powers a member off, and returns how long it took until it was on again.
+// PowerOff powers a member off, and returns the time until the server has powered the member on again.
 func (f *fleet) PowerOff(group, ordinal int) (time.Duration, error) {
 	member := folderOf(group) + "/" + plan.MemberName(groupName(group), int32(ordinal))
 	if err := f.VCenter.PowerOff(member); err != nil {

@@ -56,8 +56,8 @@ func total(vc *vcsim.VCenter) (n int) {
 	return n
 }
 
-// BenchmarkHealing measures a settled group of 100 in which an operator powers off one member and destroys another: the time until
-// the server calls for the power-on, and for the new clone, without a hook call. The goal is a second at most.
+// BenchmarkHealing measures a settled group of 100 members, of which an operator powers off one and destroys another: the time until the server
+// calls vCenter for the power-on and for the new clone, without a hook call. The goal is at most one second.
 func BenchmarkHealing(b *testing.B) {
 	vc, err := vcsim.Start(vcsim.Config{})
 	if err != nil {
@@ -71,7 +71,7 @@ func BenchmarkHealing(b *testing.B) {
 	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 		b.Fatal(err)
 	}
-	operator := vc.URL() // what the server's account destroys elsewhere waits for the next call
+	operator := vc.URL() // another account than the server's: the server would not react to its own account's Destroy before the next hook call
 	operator.User = url.UserPassword("operator", "pass")
 	client, err := govmomi.NewClient(ctx, operator, true)
 	if err != nil {
@@ -110,7 +110,7 @@ func BenchmarkHealing(b *testing.B) {
 	}
 }
 
-// answered is the time from the end of an operator's task to the server's call.
+// answered returns the time, in seconds, from the end of an operator's task to the server's next call of this method.
 func answered(b *testing.B, vc *vcsim.VCenter, method string, task func() (*object.Task, error)) float64 {
 	b.Helper()
 	before := vc.Calls()[method]
@@ -131,7 +131,7 @@ func answered(b *testing.B, vc *vcsim.VCenter, method string, task func() (*obje
 	return time.Since(began).Seconds()
 }
 
-// quiet waits until the simulator's stream has caught up.
+// quiet waits until the simulator's stream has delivered all changes.
 func quiet(vc *vcsim.VCenter) {
 	for last, since := total(vc), time.Now(); time.Since(since) < time.Second; time.Sleep(10 * time.Millisecond) {
 		if now := total(vc); now != last {

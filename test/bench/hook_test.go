@@ -1,5 +1,5 @@
-// Package bench measures what the README claims, as ratios of two measurements side by side in one run, because machines are noisy:
-// make bench.
+// Package bench measures the figures that the README claims. Where it can, it measures the ratio of two times in the same run, because absolute
+// times vary from run to run. `make bench` runs it.
 package bench
 
 import (
@@ -42,7 +42,7 @@ func (fake) Do(context.Context, plan.Ref, plan.Action) (plan.Took, error) {
 }
 func (fake) Identify(string, string) []types.UID { return nil }
 
-// fill makes groups of ten running members, and unmanaged VMs.
+// fill returns an inventory with groups of ten running members, and with unmanaged VMs.
 func fill(groups, unmanaged int) fake {
 	n := inventory.New(nil)
 	r := inventory.Reading{VCenter: "vc", Complete: true, Places: []inventory.Place{{MoRef: "group-v1", Kind: "Folder", Name: "vm"}}}
@@ -77,7 +77,7 @@ func server(vc loop.VCenter) http.Handler {
 	return hook.New(hook.Config{Controller: l, Ready: func() error { return nil }, Log: zerolog.Nop()})
 }
 
-// settled is the body of a sync call for a group of ten that was answered before.
+// settled calls twice for a group of ten, which is then settled, and returns the body of the group's next sync call.
 func settled(tb testing.TB, h http.Handler, group int) []byte {
 	tb.Helper()
 	web := httptest.NewServer(h)
@@ -91,7 +91,7 @@ func settled(tb testing.TB, h http.Handler, group int) []byte {
 	return asReal(tb, g)
 }
 
-// asReal is the body of a group's next sync call, as large as a real Metacontroller's (managedFields, the controller object).
+// asReal returns the body of a group's next sync call, as large as a real Metacontroller's (managedFields, the controller object).
 func asReal(tb testing.TB, g *metacontroller.Group) []byte {
 	tb.Helper()
 	body, err := g.Body(false)
@@ -108,7 +108,7 @@ func asReal(tb testing.TB, g *metacontroller.Group) []byte {
 	}
 	request["controller"] = captured["controller"]
 	var parent, real map[string]map[string]any
-	_ = json.Unmarshal(request["parent"], &parent) // its strings are not needed
+	_ = json.Unmarshal(request["parent"], &parent) // fields of other types, such as strings, are not needed
 	_ = json.Unmarshal(captured["parent"], &real)
 	parent["metadata"]["managedFields"] = real["metadata"]["managedFields"]
 	var whole map[string]any
@@ -125,7 +125,7 @@ func asReal(tb testing.TB, g *metacontroller.Group) []byte {
 	return body
 }
 
-// bareHandler does the minimum of any hook: chi, a decoded request and an encoded answer, in the same types.
+// bareHandler does the least that any hook must do: route with chi, decode the request and encode an answer, with the same types.
 func bareHandler(answer any) http.Handler {
 	r := chi.NewRouter()
 	r.Post("/sync", func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +153,7 @@ func post(h http.Handler, body []byte) *httptest.ResponseRecorder {
 	return w
 }
 
-// round is one measurement: the times of n calls, and the allocations of each.
+// round makes one measurement: it returns the times of n calls, and the allocations of each call.
 func round(h http.Handler, body []byte, n int) (times []time.Duration, allocs float64) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -171,7 +171,7 @@ func round(h http.Handler, body []byte, n int) (times []time.Duration, allocs fl
 }
 
 // BenchmarkSyncBesideABareHandler calls /sync for a settled group of 10 with 10,000 VMs in the inventory, beside a bare chi handler
-// with the same JSON and types; medians of 5 rounds, alternating. The goal is a ratio of at most 2.
+// with the same JSON and types. It compares the medians of 5 alternating rounds. The goal is a ratio of at most 2.
 func BenchmarkSyncBesideABareHandler(b *testing.B) {
 	h := server(fill(1, 9990))
 	body := settled(b, h, 0)
@@ -229,7 +229,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// thousandGroups fills a server with 1,000 groups of 10, calls each several times, and prints the memory in use.
+// thousandGroups fills a server with 1,000 groups of 10, calls for each group several times, and prints the memory in use.
 func thousandGroups() {
 	h := server(fill(1000, 0))
 	for range 3 {

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// patience is how long a test waits for something that a browser does at once.
+// patience is how long a test waits for a reaction that an idle browser shows at once.
 const patience = time.Minute
 
 // chromium is a browser without a window, driven over a pipe by its DevTools protocol
@@ -38,7 +38,7 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// tab is one page of the browser. Its complaints are what a developer would see in red in the console.
+// tab is one page of the browser. Its complaints are the errors that a developer would see in the console.
 type tab struct {
 	*chromium
 	session    string
@@ -50,7 +50,7 @@ type tab struct {
 func binary(t *testing.T) string {
 	t.Helper()
 	if !*wanted {
-		t.Skip("make browser runs this")
+		t.Skip("runs only in make browser")
 	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -98,7 +98,7 @@ func start(t *testing.T) *chromium {
 	return c
 }
 
-// listen passes on the browser's messages, until it ends.
+// listen dispatches the browser's messages until the browser ends.
 func (c *chromium) listen(from io.Reader) {
 	for lines := bufio.NewReader(from); ; {
 		line, err := lines.ReadBytes(0)
@@ -126,7 +126,7 @@ func (c *chromium) listen(from io.Reader) {
 	}
 }
 
-// hear keeps what an event reports. c.mu is held.
+// hear records an event of the browser. The caller holds c.mu.
 func (p *tab) hear(method string, params json.RawMessage) {
 	switch method {
 	case "Runtime.exceptionThrown":
@@ -157,7 +157,7 @@ func (c *chromium) ask(session, method string, params any, into any) {
 	}
 }
 
-// try sends a command, and returns the browser's refusal, which is normal while a page is being replaced.
+// try sends a command, and returns the error with which the browser refuses it, as it does while a page is being replaced.
 func (c *chromium) try(session, method string, params any, into any) error {
 	answered := make(chan answer, 1)
 	c.mu.Lock()
@@ -190,7 +190,7 @@ func (c *chromium) try(session, method string, params any, into any) error {
 	}
 }
 
-// open opens a tab of a width in pixels.
+// open opens a tab with this width in pixels.
 func (c *chromium) open(width int) *tab {
 	c.t.Helper()
 	var made struct{ TargetID string }
@@ -216,13 +216,13 @@ func (p *tab) do(method string, params map[string]any, into any) {
 	p.ask(p.session, method, params, into)
 }
 
-// visit loads an address and waits until it is loaded.
+// visit opens an address and waits until the page is loaded.
 func (p *tab) visit(url string) {
 	p.t.Helper()
 	p.loads(func() { p.do("Page.navigate", map[string]any{"url": url}, nil) })
 }
 
-// loads runs something that loads a page, and waits until it is loaded.
+// loads calls a function that makes the tab load a page, and waits until the page is loaded.
 func (p *tab) loads(what func()) {
 	p.t.Helper()
 	select {
@@ -233,11 +233,11 @@ func (p *tab) loads(what func()) {
 	select {
 	case <-p.loaded:
 	case <-time.After(patience):
-		p.t.Fatal("the page does not load")
+		p.t.Fatal("the page was not loaded in time")
 	}
 }
 
-// dark makes the page see a system in dark or light mode.
+// dark emulates a system in dark or light mode.
 func (p *tab) dark(on bool) {
 	p.t.Helper()
 	value := map[bool]string{true: "dark", false: "light"}[on]
@@ -273,7 +273,7 @@ func (p *tab) until(what, condition string) {
 	}
 	for began := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Since(began) > patience {
-			p.t.Fatalf("never: %s; the page shows: %s", what, eval[string](p, "document.body.innerText"))
+			p.t.Fatalf("waiting until %s; the page shows: %s", what, eval[string](p, "document.body.innerText"))
 		}
 	}
 }
@@ -293,15 +293,15 @@ func (p *tab) press(key string) {
 	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}, nil)
 }
 
-// insert types a text into the field that has the focus. autofocus gives it only when the page is drawn, which may be after it is loaded
-// (HTML, "flush autofocus candidates").
+// insert types a text into the field that has the focus. It waits for the focus, because autofocus only takes effect when the page is drawn,
+// which may be after the page is loaded (HTML, "flush autofocus candidates").
 func (p *tab) insert(text string) {
 	p.t.Helper()
 	p.until("a field has the focus", `document.activeElement.matches("input")`)
 	p.do("Input.insertText", map[string]any{"text": text}, nil)
 }
 
-// clean fails the test for every complaint of the browser since the last call, except for those that contain one of these words.
+// clean fails the test for every complaint of the browser since the last call, unless it contains one of the expected texts.
 func (p *tab) clean(expected ...string) {
 	p.t.Helper()
 	p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// world is the data that the page shows; tests change it.
+// world is the data that the page shows, and that tests change.
 type world struct {
 	mu     sync.Mutex
 	groups []plan.Report
@@ -83,7 +83,7 @@ func forecast(types.UID, int) plan.Outlook {
 
 const reconciled = "successfully reconciled VmGroup"
 
-// newWorld has a group of each kind that a person can see.
+// newWorld returns a world with a group in each state that the page can show.
 func newWorld() *world {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d).UTC().Truncate(time.Second) }
 	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating: 1 of 4 members updated; cloning 1 member; removing 1 member")

@@ -35,7 +35,7 @@ var (
 
 const token = "the-token-of-a-reader-in-a-browser"
 
-// certificate returns a self-signed one for 127.0.0.1, with its key.
+// certificate returns a self-signed certificate for 127.0.0.1, with its key.
 func certificate(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -80,8 +80,8 @@ func serve(t *testing.T, w *world, locked bool) string {
 	return "http://" + listener.Addr().String()
 }
 
-// fits reports whether nothing is wider than the page. overlap is the text of cells in a row that overlap. faint is text with less
-// contrast than 4.5 to its background (WCAG 2.2, 1.4.3, which excepts disabled elements).
+// JavaScript expressions: fits is true if nothing is wider than the page; overlap is the text of overlapping cells of a row; faint is the text
+// whose contrast to its background is below 4.5 (WCAG 2.2, 1.4.3, which excepts disabled elements).
 const (
 	fits    = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 	overlap = `[...document.querySelectorAll("tr")].flatMap(row => [...row.children].flatMap((a, i) => [...row.children].slice(i + 1).filter(b => {
@@ -111,7 +111,7 @@ func TestEveryPageFitsEveryScreenWithoutABrowserComplaint(t *testing.T) {
 		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "held": "/ui/groups/shop/canary", "stopped": "/ui/groups/shop/stopped", "paused": "/ui/groups/shop/paused",
 			"unreachable": "/ui/groups/edge/unreachable", "lost": "/ui/groups/shop/missing", "deleting": "/ui/groups/staging/old-frontend", "waits": "/ui/groups/batch/workers", "elsewhere": "/ui/groups/edge/cache-frankfurt",
 			"filtered": "/?q=shop", "nothing": "/?q=nothing-has-this-name", "docs": "/ui/docs/troubleshooting#templatenotfound", "reference": "/ui/docs/reference", "missing": "/ui/groups/no/such"} {
-			p.visit("about:blank") // a visit to the same page is none
+			p.visit("about:blank") // a visit to the page that is already open would load nothing
 			p.visit(url + path)
 			if !eval[bool](p, fits) {
 				t.Errorf("%s is wider than %d pixels", path, width)
@@ -149,7 +149,7 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	p.until("the change is shown", `document.body.innerText.includes("cloning 1 member")`)
 	p.until("the new group is shown", `document.body.innerText.includes("<b>no</b> markup") && document.title === "(4) Groups · VmGroup"`)
 	if !eval[bool](p, `document.activeElement === kept && kept.isConnected && row.isConnected && row.innerText.includes("Pending") && scrollY === 120`) {
-		t.Errorf("focus is on %s, scrolled to %d", eval[string](p, "document.activeElement.outerHTML"), eval[int](p, "scrollY"))
+		t.Errorf("the focus is on %s, and the page is scrolled to %d, want both as before the change", eval[string](p, "document.activeElement.outerHTML"), eval[int](p, "scrollY"))
 	}
 	w.change(func(w *world) {
 		w.health = plan.Health{UnknownSince: time.Now().Add(-time.Minute), Fault: &plan.Fault{Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}}
@@ -200,7 +200,7 @@ func TestThePageOfAGroupIsShownAgainAfterARestart(t *testing.T) {
 	p.clean("status of 404")
 }
 
-// Times are told from now on, and absolutely: a picture of the page, or a colleague elsewhere, has no tooltip.
+// Each time is shown relative to now and as an absolute time, because a screenshot, or a colleague on the phone, has no tooltip.
 func TestTimesAreAlsoAbsolute(t *testing.T) {
 	w := newWorld()
 	w.change(func(w *world) {
@@ -212,7 +212,7 @@ func TestTimesAreAlsoAbsolute(t *testing.T) {
 	p.visit(serve(t, w, false) + "/")
 	p.until("the page is live", `document.getElementById("link").textContent === "Live"`)
 	if text := eval[string](p, `[...document.querySelectorAll("time")].filter(t => !/ (ago|now|yesterday) \(.*\d\d:\d\d.* UTC\)$|^now \(|^for .* since .*\d\d:\d\d.* UTC$/.test(t.textContent)).map(t => t.textContent).join("; ")`); text != "" {
-		t.Errorf("not absolute: %s", text)
+		t.Errorf("times without an absolute time: %s", text)
 	}
 	p.shot("folded-1400-light")
 }
@@ -223,7 +223,7 @@ func TestTheKeyboardIsEnoughToFilterAndOpenAGroup(t *testing.T) {
 	p.visit(url + "/")
 	p.press("Tab")
 	if text := eval[string](p, "document.activeElement.textContent"); text != "Skip to content" {
-		t.Errorf("the first element is %q", text)
+		t.Errorf("the first Tab moves the focus to %q, want Skip to content", text)
 	}
 	if !eval[bool](p, `getComputedStyle(document.activeElement).outlineStyle === "solid" && document.activeElement.getBoundingClientRect().top >= 0`) {
 		t.Error("the focus is not visible")
@@ -266,7 +266,7 @@ func TestAPageAsksForTheTokenOnceAndForgetsItAtSignOut(t *testing.T) {
 	p.loads(func() { p.press("Enter") })
 	p.until("the requested group", `location.pathname === "/ui/groups/shop/web" && document.querySelector("h1").textContent === "web"`)
 	if text := eval[string](p, "document.cookie + location.href + document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"); strings.Contains(text, token) || strings.Contains(text, "vmgroup=") {
-		t.Errorf("the page can read token or cookie: %s", text)
+		t.Errorf("scripts of the page can read the token or the cookie: %s", text)
 	}
 	p.shot("signedin-1280-light")
 	phone := c.open(390)

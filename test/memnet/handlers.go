@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Handlers pass HTTP requests to handlers without connections, bytes or goroutines: they don't test HTTP itself, and a call costs
-// half as much. The zero value has no handlers.
+// Handlers pass HTTP requests to handlers without connections, serialization or goroutines. They don't exercise HTTP itself, but a call costs
+// only half as much as over a Network. The zero value has no handlers.
 type Handlers struct {
 	mu  sync.Mutex
 	all map[string]*served // by host

@@ -1,5 +1,5 @@
 // Package memnet is a network in memory. Servers and clients that use it need no socket, so they can run in a testing/synctest
-// bubble: a goroutine that waits for a socket is not durably blocked there, and time would never advance.
+// bubble: a goroutine that waits for a real socket is not durably blocked, so the bubble's time would never advance.
 //
 // It is only for tests. Connections behave like TCP on loopback as far as HTTP and TLS can see: they have addresses, honor
 // deadlines, are refused where nothing listens, and can be reset.
@@ -20,7 +20,7 @@ import (
 // called at any time from any goroutine.
 type Network struct {
 	mu        sync.Mutex
-	last      int // the newest port
+	last      int // the port of the newest listener
 	listeners map[string]*listener
 }
 
@@ -108,7 +108,7 @@ type conn struct {
 	net.Conn
 	local, remote net.Addr
 	abrupt        atomic.Bool  // Close resets the connection
-	reset         *atomic.Bool // of both ends
+	reset         *atomic.Bool // the connection was reset; both ends share it
 }
 
 func pipe(a, b net.Addr) (net.Conn, net.Conn) {

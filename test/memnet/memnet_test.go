@@ -21,14 +21,14 @@ func TestADialWithoutAcceptEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := network.DialContext(ctx, "tcp", listener.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
+			t.Errorf("a dial without Accept: %v, want context.DeadlineExceeded", err)
 		}
 		go func() { _ = listener.Close() }()
 		if _, err := network.DialContext(t.Context(), "tcp", listener.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("closed while it dials: %v", err)
+			t.Errorf("a dial to a listener that is closed: %v, want ECONNREFUSED", err)
 		}
 		if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Accept of a closed listener: %v", err)
+			t.Errorf("Accept of a closed listener: %v, want net.ErrClosed", err)
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestAConnectionEndsOrIsReset(t *testing.T) {
 			near, err := network.DialContext(t.Context(), "tcp", listener.Addr().String())
 			must.Succeed(t, err)
 			if _, err := near.Read(make([]byte, 1)); !errors.Is(err, want) {
-				t.Errorf("reset %t: read %v", reset, err)
+				t.Errorf("reset %t: read: %v, want %v", reset, err, want)
 			}
 			_ = near.Close()
 			_ = listener.Close()

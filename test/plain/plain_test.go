@@ -1,7 +1,7 @@
-// Package plain runs the server against govmomi's own simulator, as it is: users try things with its command vcsim, and it serves
-// recordings of a vCenter. It is unlike a vCenter in some ways, but nothing that it answers must stop a group: it recommends no datastores
-// unless the request names the datastore cluster in initialVmConfig, removes folders only by Destroy_Task, and has no event for a destroyed
-// VM, so such a member is missing.
+// Package plain runs the server against govmomi's simulator without changes, because users try the server with the command vcsim, and because
+// the simulator can serve recordings of a vCenter. The simulator differs from a vCenter in some ways, none of which may block a group: it
+// recommends datastores only if the request names the datastore cluster in initialVmConfig, removes folders only by Destroy_Task, and has no
+// event for a destroyed VM, so the server reports such a member as missing.
 package plain
 
 import (
@@ -26,9 +26,9 @@ import (
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
-	_ "github.com/vmware/govmomi/pbm/simulator" // as vcsim has it
+	_ "github.com/vmware/govmomi/pbm/simulator" // registers the service, as vcsim does
 	"github.com/vmware/govmomi/simulator"
-	_ "github.com/vmware/govmomi/vapi/simulator" // as vcsim has it
+	_ "github.com/vmware/govmomi/vapi/simulator" // registers the service, as vcsim does
 	"github.com/vmware/govmomi/view"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -45,11 +45,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// patience is how long the test waits for what takes less than a second on an idle machine.
+// patience is how long a test waits for a change that takes less than a second on an idle machine.
 const patience = time.Minute
 
-// servesModel makes this binary serve a model, and run no test. The simulator has a process of its own because it isn't free of data
-// races: where it removes a VM, it writes what others read without its lock (registry.go:501 against datastore.go:74 in v0.56.0).
+// servesModel is the environment variable that makes this binary serve a model instead of running tests. The simulator has a process of its
+// own because it has data races: the removal of a VM writes fields that are read without their lock (registry.go:501 and datastore.go:74 in
+// v0.56.0).
 const servesModel = "VMGROUP_PLAIN_MODEL"
 
 // models are the vCenters that the tests need.
@@ -77,7 +78,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve serves a model as vcsim does, and prints its URL. It ends with its standard input.
+// serve serves a model as vcsim does, and prints the URL. It returns when standard input is closed.
 func serve(name string) error {
 	m := simulator.VPX()
 	defer m.Remove()
@@ -148,7 +149,7 @@ func (p *plain) makeTemplate(name string) {
 	p.must(vm.MarkAsTemplate(p.ctx))
 }
 
-// settings are what the server needs to log in.
+// settings returns the configuration with which the server logs in.
 func (p *plain) settings() session.Config {
 	password, _ := p.url.User.Password()
 	return session.Config{Host: p.url.Host, User: p.url.User.Username(), Password: password, Insecure: true, Log: zerolog.Nop()}
@@ -184,13 +185,13 @@ func (p *plain) until(g *metacontroller.Group, what string, holds func(metacontr
 	began := time.Now()
 	a, err := g.Until(ctx, holds)
 	if err != nil {
-		p.t.Fatalf("%s: %v; it says %q", what, err, a.Status.LastMessage)
+		p.t.Fatalf("waiting until %s: %v; the status says %q", what, err, a.Status.LastMessage)
 	}
 	p.t.Logf("%s after %v", what, time.Since(began))
 	return a
 }
 
-// members are the instanceUuids of the group's VMs by their names.
+// members returns the instanceUuids of the group's VMs, by name.
 func (p *plain) members() map[string]string {
 	p.t.Helper()
 	v, err := view.NewManager(p.client.Client).CreateContainerView(p.ctx, p.client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
@@ -206,7 +207,7 @@ func (p *plain) members() map[string]string {
 	return all
 }
 
-// life takes a group through its life: up, larger, another size, smaller, gone.
+// life creates a group, scales it out, resizes its members, scales it in, and deletes it.
 func (p *plain) life(g *metacontroller.Group) {
 	t := p.t
 	t.Helper()
@@ -220,7 +221,7 @@ func (p *plain) life(g *metacontroller.Group) {
 	p.until(g, "it is larger", n(*g.Spec.Replicas))
 	before := p.members()
 	if len(before) != int(*g.Spec.Replicas) {
-		t.Errorf("its VMs are %v", before)
+		t.Errorf("the group's VMs are %v, want %d", before, *g.Spec.Replicas)
 	}
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU++ })
 	p.until(g, "it has another size", func(a metacontroller.Answer) bool {
@@ -232,24 +233,24 @@ func (p *plain) life(g *metacontroller.Group) {
 	left := p.members()
 	for name, id := range left {
 		if before[name] != id || len(left) != 1 {
-			t.Errorf("of %v there is %v left", before, left)
+			t.Errorf("of the VMs %v, %v are left, want 1 that keeps its identity", before, left)
 		}
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	p.must(g.Delete(ctx))
 	if folders, _ := p.find.FolderList(ctx, "/*/vm/vm-operator/default/*"); len(folders) > 0 {
-		t.Errorf("%s stays", folders[0].InventoryPath)
+		t.Errorf("the folder %s is left", folders[0].InventoryPath)
 	}
 	if left = p.members(); len(left) > 0 {
-		t.Errorf("there is %v left", left)
+		t.Errorf("the VMs %v are left", left)
 	}
 }
 
-// A simulator with so many VMs answers in several pages, of which all but the first have the same version.
+// With so many VMs, the simulator answers in several pages, and gives all pages but the first the same version.
 func TestAGroupLivesOnGovmomisSimulatorBesideHundredsOfVMs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("takes long: the simulator has hundreds of VMs")
 	}
 	p := start(t, "hundreds")
 	const template = "DC0_C0_RP0_VM7"
@@ -260,12 +261,12 @@ func TestAGroupLivesOnGovmomisSimulatorBesideHundredsOfVMs(t *testing.T) {
 	first, err := g.Sync(p.ctx)
 	p.must(err)
 	if strings.Contains(first.Status.LastMessage, "VC_HOST") {
-		t.Errorf("after %v it says %q", time.Since(began), first.Status.LastMessage)
+		t.Errorf("the first call took %v, and its status lists VMs of the simulator: %q", time.Since(began), first.Status.LastMessage)
 	}
 	p.life(g)
 }
 
-// Its Storage DRS recommends nothing to who does not name each disk.
+// The simulator's Storage DRS recommends nothing unless the request names each disk.
 func TestADatastoreClusterOfGovmomisSimulatorIsUnderstood(t *testing.T) {
 	p := start(t, "pod")
 	p.makeTemplate("DC0_C0_RP0_VM0")
@@ -282,8 +283,8 @@ func TestADatastoreClusterOfGovmomisSimulatorIsUnderstood(t *testing.T) {
 	p.life(g)
 }
 
-// The server removes an empty folder by Destroy_Task where UnregisterAndDestroy_Task is missing, which is here alone. A VM that gets in at
-// that moment must not be deleted.
+// The server removes an empty folder by Destroy_Task if vCenter lacks UnregisterAndDestroy_Task, which only the simulator does. A VM that
+// arrives in the folder at that moment must not be deleted.
 func TestAFolderOfGovmomisSimulatorIsDestroyedWithoutTheVMsInIt(t *testing.T) {
 	p := start(t, "pod")
 	vm, err := p.find.VirtualMachine(p.ctx, "DC0_C0_RP0_VM0")
@@ -295,7 +296,7 @@ func TestAFolderOfGovmomisSimulatorIsDestroyedWithoutTheVMsInIt(t *testing.T) {
 	p.wait(folder.MoveInto(p.ctx, []types.ManagedObjectReference{vm.Reference()}))
 	_, err = methods.UnregisterAndDestroy_Task(p.ctx, p.client.Client, &types.UnregisterAndDestroy_Task{This: folder.Reference()})
 	if _, is := fault.As(err, new(*types.MethodNotFound)); !is {
-		t.Errorf("it has UnregisterAndDestroy_Task: %v", err)
+		t.Errorf("UnregisterAndDestroy_Task: %v, want MethodNotFound", err)
 	}
 	p.wait(folder.Destroy(p.ctx))
 	var left mo.VirtualMachine

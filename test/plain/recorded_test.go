@@ -23,7 +23,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// recorded is a recorded vCenter 8.0.1 (vSAN, NSX, DRS), beside the checkout: test data of New Relic's nri-vsphere, Apache License 2.0.
+// recorded is the recording of a vCenter 8.0.1 (vSAN, NSX, DRS), in a directory beside the checkout. It comes from the test data of New Relic's
+// nri-vsphere (Apache License 2.0).
 const recorded = "../../../shared/recorded/vcenter-8.0.1-sddc.tar.gz"
 
 // unpacked is the directory with the recorded objects.
@@ -64,8 +65,8 @@ func unpacked(t *testing.T) string {
 // recordedDir is the environment variable that tells the simulator's process where the recorded objects are.
 const recordedDir = "VMGROUP_PLAIN_RECORDED"
 
-// loadRecorded loads the recorded vCenter. govmomi's emulation of vSAN refuses clones with one host, as a vSAN with too few fault domains does,
-// so its datastore can be made another kind.
+// loadRecorded loads the recorded vCenter. With a single host, govmomi's emulation of vSAN refuses clones, as a vSAN with too few fault domains
+// does; unless vsan is set, loadRecorded therefore turns the datastores into VMFS.
 func loadRecorded(m *simulator.Model, vsan bool) error {
 	if err := m.Load(os.Getenv(recordedDir)); err != nil {
 		return err
@@ -80,7 +81,7 @@ func loadRecorded(m *simulator.Model, vsan bool) error {
 		if vm := e.(*simulator.VirtualMachine); vm.Name == snapTemplate {
 			vm.Config.Template, vm.Summary.Config.Template = true, true
 			vm.Runtime.PowerState, vm.Summary.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff, types.VirtualMachinePowerStatePoweredOff
-			vm.DisabledMethod = nil // as it was recorded while the VM ran
+			vm.DisabledMethod = nil // the methods that were disabled because the recorded VM was running
 		}
 	}
 	return nil
@@ -103,7 +104,7 @@ func TestTheRecordedVCenterPassesTheCheck(t *testing.T) {
 		}
 	}})
 	if ok < 8 {
-		t.Errorf("only %d checks are OK", ok)
+		t.Errorf("%d checks are OK, want at least 8", ok)
 	}
 }
 
@@ -124,24 +125,24 @@ func TestADeepCheckOfGovmomisSimulatorSaysThatItIsOneAndEndsSoon(t *testing.T) {
 		found[f.Check] = f
 	}
 	if f := found["simulator"]; f.Result != check.Warn || !strings.Contains(f.Seen, "govmomi's simulator") || !strings.Contains(f.Advice, "--simulator") {
-		t.Errorf("simulator: %+v", f)
+		t.Errorf("the check of the simulator is %+v, want a warning that advises --simulator", f)
 	}
 	if f := found["deep: one name, one VM"]; f.Result != check.Fail || !strings.Contains(f.Advice, "usable fault domains") {
-		t.Errorf("the clone: %+v", f)
+		t.Errorf("the check of the clone is %+v, want a failure for lack of fault domains", f)
 	}
 	f, took := found["deep: clean-up"], time.Since(began)
 	if f.Result != check.Fail || !strings.Contains(f.Seen, "does not implement") || took >= time.Minute {
-		t.Errorf("the clean-up: %+v, after %s", f, took)
+		t.Errorf("the check of the clean-up is %+v after %s, want a failure within a minute", f, took)
 	}
 }
 
-// With one host, vSAN lacks fault domains. vCenter says so beside the fault (MethodFault.faultMessage).
+// With one host, vSAN lacks fault domains. vCenter gives this cause not in the fault itself but in MethodFault.faultMessage.
 func TestTheRecordedVCenterSaysWhyItRefusesAClone(t *testing.T) {
 	p := start(t, "recorded", recordedDir+"="+unpacked(t))
 	g := p.serve(inventory.Selection{}, 1)
 	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = snapTemplate, 2, 2
 	a := p.until(g, "the clone is refused", func(a metacontroller.Answer) bool { return a.Status.Phase == v1alpha1.PhaseError })
 	if !strings.Contains(a.Status.LastMessage, "usable fault domains") || !strings.Contains(a.Status.LastMessage, "#fileunavailable") {
-		t.Errorf("it says %q", a.Status.LastMessage)
+		t.Errorf("the status says %q, want vCenter's cause and a link to #fileunavailable", a.Status.LastMessage)
 	}
 }
