@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-func init() { yaml.FutureLineWrap() } // planted defects are found in whole lines
+func init() { yaml.FutureLineWrap() } // without wrapped lines, the planted defects can replace whole expressions
 
-// rules are those of the monitoring component, as a Prometheus file.
+// rules returns the rules of the monitoring component as a Prometheus rules file.
 func rules(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/files/monitoring/prometheusrule.yaml"))
@@ -25,7 +25,7 @@ func rules(t *testing.T) string {
 	return string(file)
 }
 
-// promtool has promtool check the rules and test them, and returns what it objects to.
+// promtool runs promtool's check and tests of the rules, and returns its first error.
 func (d debian) promtool(t *testing.T, rules, tests string) string {
 	t.Helper()
 	must.Succeed(t, os.WriteFile(filepath.Join(d.root, "tmp", "rules.yaml"), []byte(rules), 0o644))
@@ -45,7 +45,7 @@ func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
 	rules, tests := rules(t), string(text)
 	for line := range strings.Lines(rules) {
 		if name, is := strings.CutPrefix(strings.TrimSpace(line), "- alert: "); is && strings.Count(tests, "alertname: "+name+"\n") == 0 {
-			t.Errorf("no test shows when %s fires", name)
+			t.Errorf("testdata/alerts.yaml has no test of %s", name)
 		}
 	}
 	for i, d := range all {

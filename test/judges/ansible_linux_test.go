@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// hosts are those of a group's inventory, and their addresses, as ansible-inventory sees them. A warning is an error.
+// hosts returns the addresses, by host name, that ansible-inventory reads for a group. A warning of ansible-inventory is an error.
 func (d debian) hosts(t *testing.T, inventory, group string) (map[string]string, error) {
 	t.Helper()
 	must.Succeed(t, os.WriteFile(filepath.Join(d.root, "tmp", "inventory.yaml"), []byte(inventory), 0o644))
@@ -20,13 +20,13 @@ func (d debian) hosts(t *testing.T, inventory, group string) (map[string]string,
 		return nil, fmt.Errorf("%w: %s", err, said)
 	}
 	if strings.Contains(said, "WARNING") {
-		return nil, fmt.Errorf("it warns: %s", said)
+		return nil, fmt.Errorf("ansible-inventory warns: %s", said)
 	}
 	var list map[string]json.RawMessage
 	must.Succeed(t, json.Unmarshal([]byte(out), &list))
 	var members struct{ Hosts []string }
 	if list[group] == nil {
-		return nil, fmt.Errorf("there is no group %s: %s", group, out)
+		return nil, fmt.Errorf("the inventory has no group %s: %s", group, out)
 	}
 	must.Succeed(t, json.Unmarshal(list[group], &members))
 	var meta struct{ Hostvars map[string]map[string]any }

@@ -37,7 +37,7 @@ func health(t *testing.T, script string, object any) (status, message string) {
 	for name, open := range map[string]lua.LGFunction{lua.LoadLibName: lua.OpenPackage, lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
 		must.Succeed(t, l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // Argo CD gives it a second
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // Argo CD gives the script one second
 	defer cancel()
 	l.SetContext(ctx)
 	text, err := json.Marshal(object)

@@ -1,5 +1,5 @@
-# Gives each text of BEGINNINGS to Debian's cloud-init as user data, as at a first boot, and prints which of them it acts on: as
-# cloud-config that contains "marker", or by a script or boothook that runs, and makes a file in SAID.
+# Gives each text of BEGINNINGS to Debian's cloud-init as the user data of a first boot, and prints for each whether cloud-init acts on it:
+# whether the cloud-config contains "marker", or a script or boothook ran and made a file in SAID.
 import json
 import os
 import shutil
@@ -37,11 +37,11 @@ def acts(text):
     for name in os.listdir(scripts) if os.path.isdir(scripts) else []:
         try:
             subprocess.run([os.path.join(scripts, name)], check=True)
-        except OSError:  # as when cloud-init runs it: the kernel finds no interpreter
+        except OSError:  # the kernel finds no interpreter, so cloud-init couldn't run the script either
             continue
     return bool(os.listdir(SAID))
 
 
 out = os.dup(1)
-os.dup2(2, 1)  # what boothooks print
+os.dup2(2, 1)  # the output of boothooks must not mix with the result
 json.dump([acts(text) for text in json.loads(os.environ["BEGINNINGS"])], os.fdopen(out, "w"))

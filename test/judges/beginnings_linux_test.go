@@ -13,8 +13,9 @@ import (
 //go:embed beginnings.py
 var beginnings string
 
-// TestCloudInitActsOnTheUserDataThatIsRecognized compares what the condition UserDataUnrecognized says with what cloud-init does: it is for what
-// none of the releases acts on. (What begins with #include or #part-handler needs a server or Python; cloudbase-init's formats are not cloud-init's.)
+// TestCloudInitActsOnTheUserDataThatIsRecognized compares the condition UserDataUnrecognized with cloud-init: the condition must be set for user
+// data that no release's cloud-init acts on, and only for such user data. (It leaves out #include and #part-handler, which need a server or
+// Python, and the formats that only cloudbase-init has.)
 func TestCloudInitActsOnTheUserDataThatIsRecognized(t *testing.T) {
 	const config, jinja = "#cloud-config\npackages: [marker]\n", "## template: jinja\n"
 	const script = "#!/usr/bin/python3\nopen('/tmp/judge-said/marker', 'w')\n"
@@ -46,7 +47,7 @@ func TestCloudInitActsOnTheUserDataThatIsRecognized(t *testing.T) {
 	}
 	for i, text := range texts {
 		if recognized := r.Take([]byte(text)).Unrecognized == ""; recognized != acted[i] {
-			t.Errorf("a cloud-init acts on %q: %t, and it counts as recognized: %t", text, acted[i], recognized)
+			t.Errorf("%q: a cloud-init acts on it: %t, but the server recognizes it: %t", text, acted[i], recognized)
 		}
 	}
 }

@@ -22,19 +22,19 @@ var judge string
 // verdict is what judge.py prints.
 type verdict struct {
 	Version, Source, Hostname, InstanceID, CloudConfig string
-	Rendered                                           map[string]map[string]string // files by renderer, by path
+	Rendered                                           map[string]map[string]string // the contents of files, by renderer and path
 	NetplanStatus                                      int
 	NetplanSaid                                        string
 }
 
-// guestData is a guest's metadata, and what cloud-init should make of it.
+// guestData is a guest's metadata, and the configuration that cloud-init should make from it.
 type guestData struct {
 	env                              []string
 	hostname, instanceID, runCommand string
 	network                          network
 }
 
-// guest is the metadata of a member's guest, and what its group's spec asks for.
+// guest creates a group, and returns the metadata of its member's guest, with the configuration that the spec asks for.
 func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpec)) guestData {
 	t.Helper()
 	g := s.up(t, name, 1, change)
@@ -61,7 +61,7 @@ func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpe
 	return x
 }
 
-// wrong reports what a release's cloud-init makes of it, where that differs from the expectation.
+// wrong returns how the configuration that a release's cloud-init makes from the metadata differs from the expected one.
 func (d debian) wrong(t *testing.T, x guestData) (all []string) {
 	t.Helper()
 	macs := d.plug(t, x.network)
@@ -91,7 +91,7 @@ func (d debian) wrong(t *testing.T, x guestData) (all []string) {
 	return all
 }
 
-// plug writes the adapters into the directory as a kernel shows them, and returns their MAC addresses by name.
+// plug writes the adapters into the release's directory as a kernel shows them in /sys, and returns their MAC addresses by name.
 func (d debian) plug(t *testing.T, n network) map[string]string {
 	t.Helper()
 	class, macs := filepath.Join(d.root, "sys/class/net"), map[string]string{}
@@ -152,7 +152,7 @@ func TestCloudInitConfiguresGuestsAsTheSpecSays(t *testing.T) {
 	}
 }
 
-// Every release must find each planted error; the error that only the oldest one sees, that one.
+// Every release must find each planted error, except for the one that only the oldest release finds.
 func TestCloudInitFindsPlantedErrorsInTheMetadata(t *testing.T) {
 	all := debians(t)
 	s := newSite(t, false)
@@ -166,7 +166,7 @@ func TestCloudInitFindsPlantedErrorsInTheMetadata(t *testing.T) {
 	metadata := func(from, to string) guestData {
 		return plant("METADATA", func(text string) string {
 			if !strings.Contains(text, from) {
-				t.Fatalf("there is no %s in %s", from, text)
+				t.Fatalf("can't plant the error: no %s in %s", from, text)
 			}
 			return strings.ReplaceAll(text, from, to)
 		})
@@ -189,7 +189,7 @@ func TestCloudInitFindsPlantedErrorsInTheMetadata(t *testing.T) {
 		for _, d := range all {
 			wrong := d.wrong(t, c.planted)
 			if found := slices.ContainsFunc(c.releases, func(o debian) bool { return o.release == d.release }); found && len(wrong) == 0 {
-				t.Errorf("planted: %s: Debian %s shows nothing", what, d.release)
+				t.Errorf("planted: %s: Debian %s finds nothing", what, d.release)
 			} else if c.releases == nil && len(wrong) > 0 {
 				t.Errorf("planted: %s: Debian %s: %v", what, d.release, wrong)
 			}

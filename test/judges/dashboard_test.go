@@ -30,10 +30,10 @@ type dashboard struct {
 	}
 }
 
-// scraped are the labels that a scrape adds (ServiceMonitor), and that of a histogram's buckets.
+// scraped are the labels that a scrape through the ServiceMonitor adds, and the label of a histogram's buckets.
 var scraped = []string{"namespace", "pod", "service", "job", "instance", "container", "endpoint", "le", model.MetricNameLabel}
 
-// asked reports what is wrong with an expression: it does not parse, or no metric has that name or that label.
+// asked returns the errors of an expression: it does not parse, or names a metric or a label that doesn't exist.
 func asked(expr string) (wrong []string) {
 	for _, v := range [][2]string{{"$__rate_interval", "5m"}, {"$server", "s"}, {"$namespace", "n"}} {
 		expr = strings.ReplaceAll(expr, v[0], v[1])
@@ -89,7 +89,7 @@ func TestTheDashboardQueriesMetricsAndLabelsThatExist(t *testing.T) {
 	ids, queries := map[int]bool{}, 0
 	for i, p := range d.Panels {
 		if ids[p.ID] || p.Title == "" || p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("panel %d, %q: its id, title or place", p.ID, p.Title)
+			t.Errorf("panel %d, %q: the id is used twice, the title is missing, or the panel is too far to the right", p.ID, p.Title)
 		}
 		ids[p.ID] = true
 		for _, o := range d.Panels[:i] {
@@ -123,7 +123,7 @@ func TestTheDashboardQueriesMetricsAndLabelsThatExist(t *testing.T) {
 		}
 	}
 	if queries < 20 {
-		t.Errorf("found only %d queries", queries)
+		t.Errorf("the dashboard has %d queries, want at least 20", queries)
 	}
 	for what, expr := range map[string]string{"another metric": "vmgroup_group", "a sum of something that isn't a histogram": "vmgroup_groups_sum", "another label": `vmgroup_groups{state="ERROR"}`,
 		"grouping by a label that the metric lacks": "max by (phase) (vmgroup_vcenter_up)", "a missing bracket": "sum(vmgroup_groups", "another variable": `vmgroup_groups{namespace="$cluster"}`} {

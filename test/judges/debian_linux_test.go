@@ -20,10 +20,10 @@ import (
 // releases are the Debian releases to try. A release with the same versions as an earlier one is left out.
 var releases = []string{"bookworm", "trixie", "testing", "sid"}
 
-// packages are the judges.
+// packages are the Debian packages of the judges.
 var packages = []string{"cloud-init", "netplan.io", "ansible-core", "prometheus"}
 
-// debian is a directory with the judges of one release and their dependencies. Its tests share it, so they don't run in parallel.
+// debian is a directory with the judges of one release and their dependencies. Tests share the directory, so they don't run in parallel.
 type debian struct {
 	release, root string
 	versions      string // of the packages
@@ -88,7 +88,7 @@ func output(env []string, name string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// mirrorOfThisMachine is where this machine, a Debian, gets its packages.
+// mirrorOfThisMachine returns the mirror from which this machine, if it is a Debian, gets its packages.
 func mirrorOfThisMachine() (string, error) {
 	release, err := output(nil, "sh", "-c", `. /etc/os-release && echo "$VERSION_CODENAME"`)
 	if err != nil {
@@ -106,20 +106,21 @@ func mirrorOfThisMachine() (string, error) {
 	return "", fmt.Errorf("this machine's apt has no mirror of Debian %s", release)
 }
 
-// fresh is how long fetched packages are used again.
+// fresh is how long fetched packages are reused before they are fetched again.
 const fresh = 24 * time.Hour
 
-// fetch gets the packages of a release with an apt of its own, and unpacks them unless their versions are known from another.
+// fetch downloads the packages of a release with an apt configuration of its own, and unpacks them unless another release has the same
+// versions.
 func fetch(dir, mirror, release string, known func(versions string) bool) (debian, error) {
 	d := debian{release: release, root: filepath.Join(dir, "root")}
-	unpacked := filepath.Join(dir, "unpacked") // lists the versions, once they are unpacked
+	unpacked := filepath.Join(dir, "unpacked") // this file lists the versions, once the packages are unpacked
 	if is, err := os.Stat(unpacked); err == nil && time.Since(is.ModTime()) < fresh {
 		versions, err := os.ReadFile(unpacked)
 		d.versions = string(versions)
 		if err != nil || hasAll(d.versions) {
 			return d, err
 		}
-		d.versions = "" // it was unpacked for an older list of packages
+		d.versions = "" // the packages were unpacked for an older list
 	}
 	env := []string{"APT_CONFIG=" + filepath.Join(dir, "apt.conf"), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}
 	for _, place := range []string{"lists/partial", "cache/archives/partial"} {
@@ -129,7 +130,7 @@ func fetch(dir, mirror, release string, known func(versions string) bool) (debia
 	}
 	for name, text := range map[string]string{
 		"sources.list": fmt.Sprintf("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n", mirror, release),
-		"status":       "", // nothing is installed
+		"status":       "", // an empty dpkg status, so that apt fetches all dependencies
 		"apt.conf": fmt.Sprintf("Dir::Etc::sourcelist %q;\nDir::Etc::sourceparts \"-\";\nDir::State::lists %q;\nDir::State::status %q;\nDir::Cache %q;\n",
 			dir+"/sources.list", dir+"/lists", dir+"/status", dir+"/cache") + "APT::Sandbox::User \"root\";\nAcquire::Languages \"none\";\nAcquire::Retries \"3\";\n",
 	} {
@@ -177,7 +178,7 @@ func hasAll(versions string) bool {
 	return !slices.ContainsFunc(packages, func(name string) bool { return !slices.Contains(fields, name) })
 }
 
-// unpack does with the packages what their installation scripts would do, as far as the judges need it.
+// unpack unpacks the packages, and does what their installation scripts would do, as far as the judges need it.
 const unpack = `
 cd "$DIR"
 rm -rf --one-file-system root
@@ -194,7 +195,7 @@ printf 'root:x:0:\nsystemd-network:x:0:\n' >root/etc/group
 : >root/dev/null
 `
 
-// run runs a program in the directory, as its root, with a host name and a network of its own.
+// run runs a program with the directory as its root directory, and with a host name and a network of its own.
 func (d debian) run(t *testing.T, env []string, stdin string, args ...string) (out, said string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

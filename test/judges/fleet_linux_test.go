@@ -29,8 +29,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// Each story is a life of real servers, and the alerts that promtool sees fire in what they said of themselves. What fires when is tested with
-// written series, too (testdata/alerts.yaml).
+// Each story runs real servers, and lists the alerts that must fire, according to promtool, for the metrics of these servers. The exact times of
+// alerts are tested with written series (testdata/alerts.yaml).
 func TestAlertsFireForRealServers(t *testing.T) {
 	all, failing := debians(t), []string{"one", "two", "three", "four", "five", "six"}
 	each := func(alert string) (of []string) {
@@ -137,7 +137,7 @@ func TestAlertsFireForRealServers(t *testing.T) {
 				hooks.ServeHTTP(httptest.NewRecorder(), r)
 			})
 			must.Succeed(t, os.Rename(key, key+".former"))
-			must.Succeed(t, os.Mkdir(key, 0o700)) // root can read any file, but no directory
+			must.Succeed(t, os.Mkdir(key, 0o700)) // a directory, because root can read any file regardless of its mode
 			f.until(85)
 			must.Succeed(t, os.Remove(key))
 			must.Succeed(t, os.Rename(key+".former", key))
@@ -161,14 +161,14 @@ func TestAlertsFireForRealServers(t *testing.T) {
 					continue
 				}
 				if said := d.promtool(t, strings.ReplaceAll(rules, "for: ", "for: 9"), tests); said == "" && slices.ContainsFunc(story.want, func(w firing) bool { return w.alerts != nil }) {
-					t.Error("planted: with longer waits, nothing is found")
+					t.Error("planted: with longer waits, promtool finds nothing")
 				}
 			}
 		})
 	}
 }
 
-// expiring are the files of a certificate that expires then, and of its key.
+// expiring returns the files of a certificate that expires at this time, and of its key.
 func expiring(t *testing.T, end time.Time) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -204,11 +204,11 @@ func alwaysRolling(t *testing.T, f *fleet) {
 		}
 	})
 	if next < 8 || quiet > 0 {
-		t.Errorf("%d updates; in %d minutes there was none", next, quiet)
+		t.Errorf("%d updates began, want at least 8; for %d minutes no group was being updated, want 0", next, quiet)
 	}
 }
 
-// hide takes members out of what the server's account can see, as when it lost a privilege, or a host its connection.
+// hide hides members from the server's account, as after the loss of a privilege or of a host's connection.
 func hide(f *fleet, g *metacontroller.Group, ordinals ...int) {
 	for _, n := range ordinals {
 		f.Hide(vim.ManagedObjectReference{Type: "VirtualMachine", Value: g.Status.Members[n].MoRef})

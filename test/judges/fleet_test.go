@@ -29,7 +29,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// fleet is a server of several replicas on the embedded vCenter, in virtual time, with what Prometheus scrapes of each once a minute.
+// fleet is a server of several replicas on the embedded vCenter, in virtual time, with the metrics that Prometheus scrapes from each replica
+// once a minute.
 type fleet struct {
 	*vcsim.VCenter
 	t        *testing.T
@@ -37,21 +38,21 @@ type fleet struct {
 	hooks    memnet.Handlers
 	replicas map[string]*replica // by pod
 	groups   []*metacontroller.Group
-	called   string // the pod that Metacontroller calls; empty: none
+	called   string // the pod that Metacontroller calls; empty if Metacontroller calls none
 	began    time.Time
 	minutes  int
-	series   map[string][]string // a value for each minute so far, in promtool's notation
+	series   map[string][]string // by name with labels: a value for each minute so far, in promtool's notation
 }
 
 // replica is one process of the server.
 type replica struct {
 	url      string
 	registry *prometheus.Registry
-	wire     *vcsim.Wire // to vCenter
+	wire     *vcsim.Wire // the connection to vCenter
 	stop     func()
 }
 
-// newFleet starts a vCenter. Call it in a bubble; everything ends with the test.
+// newFleet starts a vCenter, and a replica for each pod. Call newFleet in a synctest bubble; vCenter and the replicas end with the test.
 func newFleet(t *testing.T, clone time.Duration, pods ...string) *fleet {
 	t.Helper()
 	network := memnet.New()
@@ -121,7 +122,7 @@ func (f *fleet) group(namespace, name string, replicas int32) *metacontroller.Gr
 	return g
 }
 
-// until lets time pass until this minute: Metacontroller calls for each group every ten seconds, and Prometheus scrapes.
+// until lets time pass until this minute. Metacontroller calls for each group every ten seconds, and Prometheus scrapes every minute.
 func (f *fleet) until(minute int, each ...func()) {
 	f.t.Helper()
 	for ; f.minutes <= minute; f.minutes++ {
@@ -153,8 +154,8 @@ func (f *fleet) call() {
 	})
 }
 
-// scrape adds a sample to each series, with the labels that a ServiceMonitor with honorLabels adds. A series that is gone gets
-// Prometheus' marker for that.
+// scrape adds a sample to each series, with the labels that a ServiceMonitor with honorLabels adds. A series that has ended gets Prometheus'
+// staleness marker.
 func (f *fleet) scrape() {
 	f.t.Helper()
 	now := map[string]float64{}
@@ -170,7 +171,7 @@ func (f *fleet) scrape() {
 					labels[l.GetName()] = l.GetValue()
 				}
 				value := m.GetGauge().GetValue() + m.GetCounter().GetValue()
-				if m.GetHistogram() != nil { // no alert asks for one
+				if m.GetHistogram() != nil { // no alert uses a histogram
 					continue
 				}
 				if strings.HasSuffix(family.GetName(), "_timestamp_seconds") && value > 0 { // promtool's time begins at 0
@@ -205,13 +206,13 @@ func labeled(labels map[string]string) string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
-// firing are the alerts that must fire at a minute, and no others: "VmGroupBlocked shop/web", or "VmGroupVCenterLost a" with a pod.
+// firing lists all alerts that must fire at a minute: "VmGroupBlocked shop/web" for a group, or "VmGroupVCenterLost a" for a pod.
 type firing struct {
 	minute int
 	alerts []string
 }
 
-// tests is the file for promtool: what was scraped, and the alerts that fire then.
+// tests returns the test file for promtool, with the scraped series and the alerts that must fire.
 func (f *fleet) tests(want []firing) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "rule_files: [rules.yaml]\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n")

@@ -1,7 +1,10 @@
-// Package judges has programs that are not ours read what the server writes: cloud-init of several Debian releases, with each of
-// its network renderers and netplan, the metadata of guests; ansible-inventory, the inventory; Prometheus' own code, GET /sd;
-// promtool, the alerts, also with what real servers said. `make judges` runs it. If the machine lacks what a judge needs, its tests are skipped and say so; with
-// CI=true they fail.
+// Package judges checks the server's output with the programs of other projects ("judges") that read it:
+//   - cloud-init of several Debian releases, with each of its network renderers and netplan, reads the metadata of guests;
+//   - ansible-inventory reads the inventory;
+//   - Prometheus' own code reads GET /sd;
+//   - promtool reads the alerts, also with the metrics of real servers.
+//
+// `make judges` runs the tests. Tests whose judge this machine can't run are skipped; with CI=true, they fail.
 package judges
 
 import (
@@ -43,7 +46,7 @@ const (
 
 // build builds the server, once.
 var build = sync.OnceValue(func() error {
-	c := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/vmgroup") // with the flags of make build, so that the cache has its packages
+	c := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/vmgroup") // the flags of make build, so that go build finds the packages in its cache
 	c.Dir, c.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
@@ -59,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lacks skips a test that needs something this machine does not have.
+// lacks skips a test that needs a program or permission that this machine does not have; with CI=true, it fails the test.
 func lacks(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -72,12 +75,12 @@ func lacks(t *testing.T, format string, args ...any) {
 type site struct {
 	*vcsim.VCenter
 	url    string
-	client *http.Client // what Metacontroller calls with
-	// authority, token and wrong are files: the certificate of the server's authority, the reader's token, and another text.
+	client *http.Client // for Metacontroller's calls
+	// authority, token and wrong are files: the certificate of the server's authority, the reader's token, and a wrong token.
 	authority, token, wrong string
 }
 
-// newSite starts both; they end with the test.
+// newSite starts a vCenter and a server, which end with the test.
 func newSite(t *testing.T, locked bool) *site {
 	t.Helper()
 	dir := t.TempDir()
@@ -114,7 +117,7 @@ func newSite(t *testing.T, locked bool) *site {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()
 		if t.Failed() {
-			t.Logf("the end of the server's log:\n%s", log.String()[max(0, log.Len()-4000):])
+			t.Logf("the last lines of the server's log:\n%s", log.String()[max(0, log.Len()-4000):])
 		}
 	})
 	return s
@@ -153,7 +156,7 @@ func borrowed(t *testing.T) (cert, key string, trusting http.RoundTripper) {
 	return block("CERTIFICATE", server.Certificate().Raw), block("PRIVATE KEY", secret), server.Client().Transport
 }
 
-// up makes a group, and waits until it is RUNNING and every member has an address.
+// up creates a group, and waits until the group is RUNNING and every member has an address.
 func (s *site) up(t *testing.T, name string, replicas int32, change func(*v1alpha1.VmGroupSpec)) *metacontroller.Group {
 	t.Helper()
 	g := metacontroller.New(s.url, namespace, name, "uid-"+name, replicas)
@@ -178,7 +181,7 @@ func (s *site) up(t *testing.T, name string, replicas int32, change func(*v1alph
 	}
 }
 
-// inventory is the Ansible inventory of a group.
+// inventory returns the Ansible inventory of a group.
 func inventory(t *testing.T, g *metacontroller.Group) string {
 	t.Helper()
 	var c struct{ Data map[string]string }
@@ -190,7 +193,7 @@ func member(g *metacontroller.Group, ordinal int) string {
 	return fmt.Sprintf("/DC0/vm/vm-operator/%s/%s/%s-%d", namespace, g.Name, g.Name, ordinal)
 }
 
-// guestinfo is the guestinfo of a member, as DataSourceVMware takes it from the environment.
+// guestinfo returns the guestinfo of a member as the environment variables that cloud-init's DataSourceVMware reads.
 func (s *site) guestinfo(t *testing.T, path string) (env []string) {
 	t.Helper()
 	d, err := s.Details(path)
@@ -203,7 +206,7 @@ func (s *site) guestinfo(t *testing.T, path string) (env []string) {
 	return append(env, "VMX_GUESTINFO=1")
 }
 
-// plainText is a decoded entry of guestinfo.
+// plainText returns a decoded entry of guestinfo.
 func plainText(t *testing.T, env []string, key string) string {
 	t.Helper()
 	for _, e := range env {

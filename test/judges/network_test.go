@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// adapter is how a network adapter should be, or is, configured. The lists are sorted, without duplicates.
+// adapter is the wanted or actual configuration of a network adapter. The lists are sorted and have no duplicates.
 type adapter struct {
 	DHCP4     bool
 	Addresses []string `json:",omitempty"`
 	Gateways  []string `json:",omitempty"`
 	Servers   []string `json:",omitempty"`
 	Domains   []string `json:",omitempty"`
-	// Else is what a renderer wrote that no member needs, such as a route.
+	// Else lists the settings that a renderer wrote and no member needs, such as a route.
 	Else []string `json:",omitempty"`
 }
 
-// network is that of a guest: its adapters by MAC address.
+// network is a guest's network configuration: its adapters, by MAC address.
 type network map[string]*adapter
 
 func (n network) at(mac string) *adapter {
@@ -44,7 +44,7 @@ func (n network) String() string {
 	return string(text)
 }
 
-// lines are the settings of an INI file, or of a shell file: section, key and value.
+// lines calls each with the section, key and value of every setting in an INI file or a shell file.
 func lines(text string, each func(section, key, value string)) {
 	section := ""
 	for line := range strings.Lines(text) {
@@ -121,7 +121,7 @@ func networkManagerFile(n network, text string) {
 	})
 }
 
-// sysconfigFile reads an ifcfg file; a file of routes is what no member needs.
+// sysconfigFile reads an ifcfg file. A file of routes is noted in Else, because no member needs one.
 func sysconfigFile(n network, name, text string) {
 	if strings.HasPrefix(name, "route") {
 		n.at(name).Else = append(n.at(name).Else, text)
@@ -157,7 +157,8 @@ func sysconfigFile(n network, name, text string) {
 	}
 }
 
-// eniFile reads /etc/network/interfaces, which identifies adapters by name. The guest may lack a command in it.
+// eniFile reads /etc/network/interfaces, which identifies adapters by name. Commands (post-up, pre-down) are noted in Else, because the guest
+// may lack the program.
 func eniFile(n network, text string, macs map[string]string) {
 	var a *adapter
 	for line := range strings.Lines(text) {
@@ -186,7 +187,7 @@ func eniFile(n network, text string, macs map[string]string) {
 	}
 }
 
-// read returns the network that a renderer's files configure; macs are the adapters' by name.
+// read returns the network that a renderer's files configure; macs are the MAC addresses of the adapters, by name.
 func read(renderer string, files, macs map[string]string) network {
 	n := network{}
 	for name, text := range files {

@@ -24,7 +24,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// discover has Prometheus read its targets through an entry of http_sd_configs, and returns the labels of each by its address.
+// discover has Prometheus' code read the targets of an entry of http_sd_configs, and returns the labels of each target by its address.
 func discover(t *testing.T, settings string) (map[string]map[string]string, error) {
 	t.Helper()
 	var c discoveryhttp.SDConfig
@@ -116,7 +116,7 @@ func TestPrometheusRefusesAMalformedAnswer(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
-		defer answer.Body.Close() //nolint:errcheck // it was only read
+		defer answer.Body.Close() //nolint:errcheck // the body was only read
 		text, _ := io.ReadAll(answer.Body)
 		text = bend(answer, text)
 		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))

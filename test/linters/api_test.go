@@ -19,11 +19,11 @@ import (
 
 const repository = "../.."
 
-// undecided are the linters that do nothing without a setting.
+// undecided are the linters that do nothing unless they are configured.
 var undecided = []string{"conflictingmarkers", "dependenttags", "forbiddenmarkers", "namingconventions", "preferredmarkers"}
 
-// excused are findings that stay, by linter and a pattern of the message, each with its reason. The API only grows: stored groups,
-// and clients that were built with these types, must keep working.
+// excused lists the accepted findings, by linter and a pattern of the message, each with its reason. A change of existing fields is not an
+// option: stored groups, and clients that were built with these types, must keep working.
 var excused = []struct{ linter, finding, reason string }{
 	{"conditions", `^Conditions field in VmGroupStatus must be the first`, "the order of the fields is the seed's, and means nothing in JSON"},
 	{"conditions", `patchStrategy`, "custom resources have no strategic merge patch (listType=map says the same to server-side apply), and no protobuf"},
@@ -35,12 +35,12 @@ var excused = []struct{ linter, finding, reason string }{
 		"the server alone writes the status; a bound would have the API server refuse all of it for one long name of vCenter's"},
 	{"minlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|PersistentDisk)\.`, "as above"},
 	{"minlength", `^field \w+\.\w+ must have a minimum (length|items|properties)`,
-		"an empty string or list means none, and stored groups can have it: a bound would refuse their next edit"},
+		"an empty string or list means none, and stored groups can have it: with a bound, the API server would refuse their next edit"},
 	{"minlength", `must have either a required field or a minimum properties`, "an empty object means none, as above"},
 	{"nobools", `^field (VmGroupSpec\.Paused|Update\.Paused|Tag\.Create|Network\.DHCP|Disk\.Persistent)\b`, "paused is as in a Deployment; a field keeps its type; a disk is persistent or not"},
 	{"nobools", `^field Hardware\.(CPUHotAdd|MemoryHotAdd|ReserveAllMemory|SecureBoot)\b`, "as in vCenter: on, off, or as in the template"},
-	{"nobools", `^field Hardware\.VTPM\b`, "a member has one or is as the template"},
-	{"nobools", `^field (Standby)?Member\.Ready\b`, "a field keeps its type, and one that says the same is like it"},
+	{"nobools", `^field Hardware\.VTPM\b`, "true adds a vTPM; false keeps the template's"},
+	{"nobools", `^field (Standby)?Member\.Ready\b`, "a field keeps its type, and both kinds of members have the same field"},
 	{"nobools", `^field (VmGroupStatus\.Orphaned|CanaryProgress\.Back|Trial\.Ready)\b`, "the server alone writes the status, and it is one or the other"},
 	{"nophase", `^naming convention "nophase": field VmGroupStatus\.Phase`, "the seed's contract; the conditions are there as well"},
 	{"optionalfields", `should (be a pointer|have the omitempty tag)`,
@@ -64,7 +64,7 @@ func linted(t *testing.T, overlay map[string][]byte) (all []string) {
 	found, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: repository, Overlay: overlay}, "./api/v1alpha1")
 	must(t, err)
 	if packages.PrintErrors(found) > 0 {
-		t.Fatal("the API does not compile")
+		t.Fatal("package api does not compile")
 	}
 	graph, err := checker.Analyze(linters, found, nil)
 	must(t, err)
@@ -130,7 +130,7 @@ type Planted struct {
 	}
 	for _, want := range []string{"commentstart", "integers", "jsontags", "nofloats", "optionalorrequired"} {
 		if !seen[want] {
-			t.Errorf("planted: %s finds nothing: %v", want, slices.Sorted(maps.Keys(seen)))
+			t.Errorf("planted: %s finds nothing; linters with findings: %v", want, slices.Sorted(maps.Keys(seen)))
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// insecure returns what gosec finds in packages, by "rule file" as in .ci/gosec.txt.
+// insecure returns gosec's findings in packages, by "rule file" as in .ci/gosec.txt.
 func insecure(t *testing.T, overlay map[string][]byte, patterns ...string) map[string]string {
 	t.Helper()
 	root, err := filepath.Abs(repository)
@@ -25,14 +25,15 @@ func insecure(t *testing.T, overlay map[string][]byte, patterns ...string) map[s
 	found, err := packages.Load(&packages.Config{Mode: gosec.LoadMode, Dir: root, Overlay: overlay}, patterns...)
 	must(t, err)
 	if packages.PrintErrors(found) > 0 {
-		t.Fatal("it does not compile")
+		t.Fatal("the packages do not compile")
 	}
 	all := map[string]string{}
 	for _, p := range found {
 		if strings.Contains(p.PkgPath+"/", "/vmgroup/test/") {
 			continue
 		}
-		// One for each package, because its rules remember what they saw: a MinVersion hid configurations without one in later packages.
+		// Each package gets an analyzer of its own, because gosec's rules keep state: after a TLS configuration with a MinVersion, they missed
+		// configurations without one in later packages.
 		g := gosec.NewAnalyzer(gosec.NewConfig(), false, true, false, 1, log.New(io.Discard, "", 0))
 		g.LoadRules(rules.Generate(false).RulesInfo())
 		g.LoadAnalyzers(analyzers.Generate(false).AnalyzersInfo())
@@ -73,7 +74,7 @@ func narrow(n int) (int32, *tls.Config) { return int32(n), &tls.Config{InsecureS
 	seen := insecure(t, map[string][]byte{file: []byte(planted)}, "./sync/secret")
 	for _, want := range []string{"G115 sync/secret/planted.go", "G402 sync/secret/planted.go"} {
 		if seen[want] == "" {
-			t.Errorf("planted: %s isn't found, but %v", want, seen)
+			t.Errorf("planted: gosec doesn't find %s; it finds %v", want, seen)
 		}
 	}
 }

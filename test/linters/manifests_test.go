@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// pardoned are findings of kube-score that stay, by object (or a part of its name) and check, each with its reason.
+// pardoned lists the accepted findings of kube-score, by object (or a part of its name) and check, each with its reason.
 var pardoned = []struct{ object, check, reason string }{
-	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-image-pull-policy", "the installed image has a tag of its own, or a digest; Always would need the registry for every restart"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-image-pull-policy", "the image has a unique tag or a digest; with Always, every restart would need the registry"},
 	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-resources: CPU limit is not set", "a CPU limit would throttle the answers that Metacontroller waits for; memory is limited"},
-	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-ephemeral-storage-request-and-limit", "the root file system is read-only: nothing is stored"},
-	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-replicas", "one replica, as Metacontroller has one: while it moves, VMs run on"},
-	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-strategy", "one replica after the other: nothing waits for the hooks during that time"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "container-ephemeral-storage-request-and-limit", "the root file system is read-only, so the container stores nothing"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-replicas", "one replica, like Metacontroller: VMs keep running while the pod is rescheduled"},
+	{"Deployment/apps/v1/vmgroup-system/vmgroup", "deployment-strategy", "the new replica starts after the old one has ended; only Metacontroller waits for the hooks, and it retries"},
 }
 
-// scored is what kube-score finds in a tree: "tree: object: check: message".
+// scored returns kube-score's findings in a tree of manifests: "tree: object: check: message".
 func scored(t *testing.T, tree string, objects []byte) (all []string) {
 	t.Helper()
 	var said bytes.Buffer
 	c := exec.Command("go", "tool", "kube-score", "score", "-", "--output-format", "json")
 	c.Stdin, c.Stderr = bytes.NewReader(objects), &said
-	out, _ := c.Output() // it exits with 1 if it finds something
+	out, _ := c.Output() // kube-score exits with 1 if it finds something
 	var found []struct {
 		Object string `json:"object_name"`
 		Checks []struct {
@@ -39,7 +39,7 @@ func scored(t *testing.T, tree string, objects []byte) (all []string) {
 		}
 	}
 	if err := json.Unmarshal(out, &found); err != nil || len(found) == 0 {
-		t.Fatalf("%s: kube-score says: %v: %s", tree, err, said.String())
+		t.Fatalf("%s: kube-score failed: %v: %s", tree, err, said.String())
 	}
 	for _, o := range found {
 		for _, c := range o.Checks {
@@ -101,7 +101,7 @@ func TestKubeScoreFindsNothingInTheManifestsWithoutAnExcuse(t *testing.T) {
 		} {
 			bent := strings.ReplaceAll(string(objects), plant[0], plant[1])
 			if bent == string(objects) || len(unpardoned(scored(t, tree, []byte(bent)), map[string]bool{})) == 0 {
-				t.Errorf("planted: %s: nothing is found", what)
+				t.Errorf("planted: %s: kube-score finds nothing", what)
 			}
 		}
 	}
