@@ -2,8 +2,8 @@ package vcsim
 
 import "time"
 
-// Behavior selects how this vCenter, its hosts and its guests misbehave. With the zero value, they don't. Its functions are called with locks
-// held and must not call this vCenter; a nil function matches no VM.
+// Behavior selects how this vCenter, its hosts and its guests misbehave. With the zero value, none misbehaves. Its functions are called with
+// locks held and must not call this vCenter; a nil function matches no VM.
 type Behavior struct {
 	// BreakGuests makes guests that start from now on have no VMware Tools and no address, until a reset.
 	BreakGuests func(VM) bool
@@ -15,19 +15,19 @@ type Behavior struct {
 	// FailCustomizations makes the customization fail in guests, with this error message.
 	FailCustomizations func(VM) bool
 	CustomizationError string
-	// AskAtPowerOn makes VMs raise a question whenever a client powers them on: the task waits at 95 % for an operator's answer
+	// AskAtPowerOn makes a VM raise a question whenever a client powers it on: the task waits at 95 % for an operator's answer
 	// (pyvmomi-community-samples#55). A change of AskAtPowerOn does not end questions that were raised. A power-on by Admin raises none.
 	AskAtPowerOn func(VM) bool
 	Question     Question
 
-	// RefuseLate makes a clone fail only at its end, instead of at once, when another VM in creation has its name.
+	// RefuseLate makes a clone fail at its end, instead of at once, if another VM in creation has the clone's name.
 	RefuseLate bool
 	// NameDirectoriesByID gives the directories of clones, and of disks that are moved, UUIDs as names, as on vSAN, instead of the names of
 	// their VMs.
 	NameDirectoriesByID bool
 	// DelayEvents hides new events from clients for a time.
 	DelayEvents time.Duration
-	// RaiseEventKeys is added to the keys of all events. They are int32, and overflow (vcenter-event-broker-appliance#809).
+	// RaiseEventKeys is added to the keys of all events. Event keys are int32, and overflow (vcenter-event-broker-appliance#809).
 	RaiseEventKeys int32
 
 	// LagFirstClassDisks makes a disk appear in lists this long after its creation.

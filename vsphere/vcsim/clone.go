@@ -353,7 +353,7 @@ func (v *inventory) pointOf(source *simulator.VirtualMachine, spec types.Virtual
 }
 
 // link makes a clone's disks children of the source's disks, with the same uuids (govmomi#1682: a linked clone's disks have the source's uuids, a
-// full clone's have others).
+// full clone's disks have new ones).
 func link(vm *simulator.VirtualMachine, point clonePoint) {
 	parents := disksIn(point.config.Hardware.Device)
 	for i, disk := range disksIn(vm.Config.Hardware.Device) {
@@ -391,7 +391,7 @@ func tpmOf(devices []types.BaseVirtualDevice) *types.VirtualTPM {
 	return nil
 }
 
-// cloneTPM gives a clone of a VM with a virtual TPM a copy of it, with its secrets, or a new one.
+// cloneTPM gives a clone of a VM with a virtual TPM a copy of the TPM and its secrets, or a new TPM.
 //
 // [doc] VirtualMachineCloneSpec.tpmProvisionPolicy (8.0.0.1): "If unset - a globally defined policy is used, which by default is set to
 // 'copy'."
@@ -459,7 +459,7 @@ func bootsFromRemoved(vm *simulator.VirtualMachine, changes []types.BaseVirtualD
 	return nil
 }
 
-// bootsFromMissing rejects a boot order that names a device that the VM does not have. The fault: as in bootsFromRemoved.
+// bootsFromMissing rejects a boot order that names a device that the VM does not have. The fault is that of bootsFromRemoved.
 func bootsFromMissing(vm *simulator.VirtualMachine, options *types.VirtualMachineBootOptions) types.BaseMethodFault {
 	if options == nil {
 		return nil

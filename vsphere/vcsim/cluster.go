@@ -47,7 +47,8 @@ func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *type
 	return &methods.ReconfigureComputeResource_TaskBody{Res: &types.ReconfigureComputeResource_TaskResponse{Returnval: ref}}
 }
 
-// escapeGroups escapes the names of DRS groups and rules, as vCenter escapes other names. No source shows whether vCenter escapes these.
+// escapeGroups escapes the names of DRS groups and rules, as vCenter escapes other names. No source shows whether vCenter escapes the names
+// of groups and rules.
 func (c *cluster) escapeGroups(spec *types.ClusterConfigSpecEx) {
 	escape := func(name string) string {
 		if c.group(name) != nil { // the name is escaped already
@@ -81,7 +82,7 @@ func rulesOf(c *simulator.ClusterComputeResource) []types.BaseClusterRuleInfo {
 	return c.ConfigurationEx.(*types.ClusterConfigInfoEx).Rule
 }
 
-// ruleNameMax is the maximum length of a rule's name in characters, the same as of every name in vCenter. A longer one "is invalid or
+// ruleNameMax is the maximum length of a rule's name in characters, the same as of every name in vCenter. A longer name "is invalid or
 // exceeds the maximum number of characters permitted" (cloudfoundry/bosh-vsphere-cpi-release#220, with 82).
 const ruleNameMax = 80
 
@@ -118,7 +119,7 @@ func (c *cluster) checkRule(rule types.BaseClusterRuleInfo) types.BaseMethodFaul
 // checkGroup rejects an invalid VM group, and the removal of one that a rule names. The caller holds the world lock.
 //
 // [doc] ClusterGroupInfo: "All virtual machines and hosts that are part of a group must be part of the same cluster". No source shows what
-// happens to a rule whose group is removed: here, the removal is refused, so that tests find clients that rely on it.
+// happens to a rule whose group is removed: here, the removal is refused, so that tests find clients that rely on the removal.
 func (c *cluster) checkGroup(change types.ClusterGroupSpec) types.BaseMethodFault {
 	if change.Operation == types.ArrayUpdateOperationRemove {
 		for _, rule := range rulesOf(c.ClusterComputeResource) {

@@ -92,7 +92,7 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 	return body
 }
 
-// readAll also reads hidden objects. The simulator answers clients without a session, and reads of all properties.
+// readAll also reads hidden objects. The simulator itself answers clients without a session, and reads of all properties.
 func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
 	if ctx.Session != nil && !slices.ContainsFunc(req.SpecSet, ofAll) {
 		return retrieve(ctx, pc.v.objects, req.SpecSet)
@@ -234,7 +234,7 @@ func (pc *collector) isAdmins(ctx *simulator.Context) bool {
 	return ctx.Session == nil || isAdmin(ctx.Session)
 }
 
-// delayFirst waits for the delay of a page of a stream's first answer. It returns false if the client disconnects before.
+// delayFirst waits for the delay of a page of a stream's first answer. It returns false if the client disconnects during the delay.
 func (v *streams) delayFirst(gone <-chan struct{}) bool {
 	v.world.Lock()
 	takes := v.reads.first

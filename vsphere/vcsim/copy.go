@@ -8,8 +8,8 @@ import (
 )
 
 // detach replaces everything a variable refers to with copies, with the result of encoding it as XML and decoding it: empty slices are nil,
-// an `any` contains a value rather than a pointer, and times are wall clock times in UTC. (Copy libraries do none of this, and two reads of
-// one property must be equal.)
+// an `any` contains a value rather than a pointer, and times are wall clock times in UTC. (Copy libraries do none of this, but two reads
+// of one property must return equal values.)
 func detach(v reflect.Value) {
 	if !refers(v.Type()) {
 		return

@@ -36,7 +36,7 @@ type taskFault struct {
 	fault types.BaseMethodFault
 }
 
-// Hold keeps tasks of a kind that begin from now on running until Release. It is for tests for which a latency could end too early.
+// Hold keeps tasks of a kind that begin from now on running until Release. Tests use Hold where a latency could end too early.
 func (c *course) Hold(kind Kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ type queue struct {
 	waiting []*ticket
 }
 
-// ticket is a task in the queue. turn is closed when the task can run.
+// ticket is the place of a task in the queue. turn is closed when the task can run.
 type ticket struct {
 	claim claim
 	turn  chan struct{}

@@ -10,9 +10,10 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// The kinds of the tasks of PowerOnMultiVM_Task: the call's own, whose entity is the datacenter (recorded by ManageIQ, 2022), and one for each
-// VM, whose entity is the VM and whose parent is the first (recorded by ManageIQ, 2015: ManageIQ/integration_tests). A VM's task otherwise
-// behaves like PowerOn. [doc] TaskInfo.parentTaskKey: "Tasks can be created by another task. This shows key of the parent task."
+// The kinds of the tasks of PowerOnMultiVM_Task: the call's own task, whose entity is the datacenter (recorded by ManageIQ, 2022), and a task
+// for each VM, whose entity is the VM and whose parent is the call's task (recorded by ManageIQ, 2015: ManageIQ/integration_tests). A VM's
+// task otherwise behaves like PowerOn. [doc] TaskInfo.parentTaskKey: "Tasks can be created by another task. This shows key of the parent
+// task."
 const (
 	PowerOnMulti Kind = "Datacenter.powerOnVm"
 	PowerOnByDRS Kind = "Datacenter.ExecuteVmPowerOnLRO"
@@ -205,7 +206,7 @@ func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOn
 	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{Returnval: own}}
 }
 
-// attempt begins a VM's own task, as a child of the call's, or records in res why it does not. The caller holds the world lock.
+// attempt begins a VM's own task, as a child of the call's, or records in res why the task does not begin. The caller holds the world lock.
 func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachine, parent types.ManagedObjectReference, res *types.ClusterPowerOnVmResult) {
 	level, drs := d.v.levelOf(vm)
 	kind, fault := PowerOn, types.BaseMethodFault(nil)

@@ -101,7 +101,7 @@ func TestEventsHaveTheTimesAndUsersThatAVCenterStores(t *testing.T) {
 	})
 }
 
-// A recorded 8.0.1 describes ClusterReconfiguredEvent so, and VmReconfiguredEvent is documented.
+// A recorded 8.0.1 describes ClusterReconfiguredEvent as this test expects it; VmReconfiguredEvent is documented.
 func TestAReconfigurationIsAnEventByItsUser(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		const cluster = "/DC0/host/DC0_C0"

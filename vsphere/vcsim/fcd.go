@@ -194,7 +194,7 @@ func (d *fcds) create(spec types.VslmCreateSpec, at types.ManagedObjectReference
 	if fault := d.usable(at); fault != nil {
 		return nil, fault
 	}
-	if utf8.RuneCountInString(escape(spec.Name)) > 80 { // kubernetes-sigs/vsphere-csi-driver#435; the fault, and that it counts like this: no source
+	if utf8.RuneCountInString(escape(spec.Name)) > 80 { // kubernetes-sigs/vsphere-csi-driver#435; no source for the fault, nor for counting the escaped name
 		return nil, &types.InvalidArgument{InvalidProperty: "spec.name"}
 	}
 	policies, fault := d.vms.profileIDs(spec.Profile, "spec.profile")
@@ -386,7 +386,7 @@ func (d *fcds) replace(ctx *simulator.Context, u fcdUse, by *types.VirtualDisk) 
 	d.vms.Amend(ctx, u.vm, types.PropertyChange{Name: "config.hardware.device", Val: devices})
 }
 
-// CheckChange checks the changes of a VM's devices, and completes those that attach a first-class disk, whether they name its id or its file.
+// CheckChange checks the changes of a VM's devices, and completes changes that attach a first-class disk by its id or by its file.
 func (d *fcds) CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
 	index := int32(-1)
 	for _, change := range changes {
@@ -512,7 +512,7 @@ func (d *fcds) PoweredOn(vm *simulator.VirtualMachine) {
 }
 
 // Destroying returns the fault of a VM's destruction if the files of one of its disks are missing. The caller must call destroyed when the VM has
-// been destroyed: it deletes the disks without keepAfterDeleteVm. (The simulator deletes the files of all disks.)
+// been destroyed: destroyed deletes the disks without keepAfterDeleteVm. (The simulator deletes the files of all disks.)
 func (d *fcds) Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault types.BaseMethodFault) {
 	has := d.in(vm.Config.Hardware.Device)
 	for _, one := range has {

@@ -94,7 +94,7 @@ func (d *fcds) EditFirstClassDisk(id string, change func(*DiskState)) error {
 	return d.change("edit", id, func(one *fcd) { change(&one.DiskState) })
 }
 
-// BackUp turns changed block tracking on for a VM and for its first-class disks, as backup software does, and does not turn it off.
+// BackUp turns changed block tracking on for a VM and for its first-class disks, as backup software does. Nothing turns it off again.
 func (d *fcds) BackUp(where string) error {
 	return d.vms.changeVM("back up", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		d.vms.Amend(ctx, vm, types.PropertyChange{Name: "config.changeTrackingEnabled", Val: true})
@@ -105,12 +105,12 @@ func (d *fcds) BackUp(where string) error {
 	})
 }
 
-// FillDatastore makes the datastore at a path too full to create or extend a first-class disk, or ends that.
+// FillDatastore makes the datastore at a path too full to create or extend a first-class disk, or frees its space.
 func (d *fcds) FillDatastore(path string, full bool) error {
 	return d.setAt(path, d.full, full)
 }
 
-// CutDatastore makes vCenter unable to access the first-class disks on the datastore at a path, or ends that.
+// CutDatastore makes vCenter unable to access the first-class disks on the datastore at a path, or restores the access.
 func (d *fcds) CutDatastore(path string, cut bool) error {
 	return d.setAt(path, d.unreachable, cut)
 }

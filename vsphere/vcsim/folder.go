@@ -117,8 +117,8 @@ func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFol
 
 // DestroyTask destroys the contents, VMs and their disks included; the simulator keeps VMs.
 //
-// [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from its parent folder". It fails at a VM
-// that is powered on or has a question, and does not undo what it has destroyed before.
+// [doc] ManagedEntity.Destroy_Task: "Destroys this object, deleting its contents and removing it from its parent folder". The task fails at a
+// VM that is powered on or has a question, and does not restore the objects that it has destroyed before.
 func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
 	ref := f.work(DestroyFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) types.BaseMethodFault {
@@ -184,8 +184,8 @@ type place struct {
 func (p place) key() place { return place{p.folder, strings.ToLower(p.name)} }
 
 // reserve reserves a name for a VM in creation, until release. If the name is reserved for another VM, the fault is DuplicateName with a
-// reference that cannot be read, as in a real vCenter. (In a real vCenter, the other VM has this reference when it is created; here it has
-// another.)
+// reference that cannot be read, as in a real vCenter. (In a real vCenter, the other VM has this reference once it is created; here,
+// the VM gets another reference.)
 func (v *inventory) reserve(p place) (release func(), fault types.BaseMethodFault) {
 	if holder, ok := v.reserved[p.key()]; ok {
 		return nil, &types.DuplicateName{Name: p.name, Object: holder}

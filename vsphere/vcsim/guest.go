@@ -107,7 +107,7 @@ func (v *inventory) startTools(ctx *simulator.Context, vm *simulator.VirtualMach
 	})
 }
 
-// scheduleAddress makes the guest report its addresses after the configured time, unless it then has one.
+// scheduleAddress makes the guest report its addresses after the configured time, unless the guest already has one by then.
 func (v *inventory) scheduleAddress(ctx *simulator.Context, vm *simulator.VirtualMachine, s *guestState) {
 	v.schedule(ctx, s, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
@@ -119,8 +119,8 @@ func (v *inventory) scheduleAddress(ctx *simulator.Context, vm *simulator.Virtua
 	})
 }
 
-// schedule runs do after a time, or at once if that is 0. It cancels what was scheduled before. do runs with the world lock held. The caller of
-// schedule holds it, too.
+// schedule runs do after a time, or at once if that is 0. schedule cancels the function that was scheduled before. do runs with the world
+// lock held. The caller of schedule holds it, too.
 func (v *inventory) schedule(ctx *simulator.Context, s *guestState, after time.Duration, do func(*simulator.Context)) {
 	s.end()
 	if !v.guest.Tools {
@@ -203,12 +203,13 @@ func addressesOf(adapters []addressing, lease string) (all [][]string) {
 	return all
 }
 
-// setAddress makes only the first adapter report an address; empty: none has one.
+// setAddress makes only the first adapter report an address; if it is empty, no adapter reports an address.
 func setAddress(g *types.GuestInfo, ip string) {
 	setAddresses(g, [][]string{slices.DeleteFunc([]string{ip}, func(ip string) bool { return ip == "" })})
 }
 
-// setAddresses makes each adapter report its addresses. The first of all is the guest's primary address, unless docker0 has that.
+// setAddresses makes each adapter report its addresses. The first of all is the guest's primary address, unless docker0 has the primary
+// address.
 func setAddresses(g *types.GuestInfo, ips [][]string) {
 	g.IpAddress = cmp.Or(slices.Concat(ips...)...)
 	g.Net = slices.Clone(g.Net)
@@ -311,7 +312,7 @@ type services struct {
 // newServices returns the services of guests. up returns the VM whose running guest has an address.
 func newServices(up func(address string) (vm string, up bool)) *services { return &services{up: up} }
 
-// StopService makes the service of a VM, by its moRef, refuse connections, or ends that.
+// StopService makes the service of a VM, by its moRef, refuse connections, or accept them again.
 func (s *services) StopService(vm string, stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +322,7 @@ func (s *services) StopService(vm string, stop bool) {
 	}
 }
 
-// CutGuests cuts the network to all guests, so that connections get no answer, or ends that.
+// CutGuests cuts the network to all guests, so that connections get no answer, or restores it.
 func (s *services) CutGuests(cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ func (v *inventory) AddKeyProvider() {
 		ManagementType: string(types.KmipClusterInfoKmsManagementTypeNativeProvider)}}
 }
 
-// RemoveKeyProviders removes all key providers, so that vCenter can't encrypt anything more.
+// RemoveKeyProviders removes all key providers, so that vCenter can't encrypt any further VM or disk.
 func (v *inventory) RemoveKeyProviders() {
 	v.world.Lock()
 	defer v.world.Unlock()

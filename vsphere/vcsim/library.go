@@ -31,7 +31,7 @@ type libraries struct {
 type template struct {
 	item string // the item's name
 	ref  types.ManagedObjectReference
-	ovf  *OVF // nil for a VM template
+	ovf  *OVF // nil if the item is a VM template
 }
 
 // OVF has the properties of an item that is an OVF.
@@ -227,7 +227,7 @@ func (a *restAPI) deploy(w http.ResponseWriter, r *http.Request, t *template, us
 // create makes the VM of a deployment. The caller holds the world lock.
 //
 // [doc] vcenter/ovf/library-item, DeploymentTarget.host_id: without it, "the server will automatically select a target host from the resource
-// pool if [it] is a stand-alone host or a cluster with Distributed Resource Scheduling (DRS) enabled". What happens otherwise: no source.
+// pool if [it] is a stand-alone host or a cluster with Distributed Resource Scheduling (DRS) enabled". No source shows what happens otherwise.
 func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deploy) (*simulator.VirtualMachine, types.BaseMethodFault) {
 	source, is := a.v.world.Objects.Get(t.ref).(*simulator.VirtualMachine)
 	if !is || len(t.ovf.EULAs) > 0 && !how.AcceptAllEULA {

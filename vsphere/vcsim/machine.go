@@ -146,7 +146,7 @@ func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
 // canAdd reports whether a powered-on VM can grow to this much memory, in MB.
 //
 // [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine"; ReconfigVM_Task has no other
-// fault for it, so it also applies beyond the limit.
+// fault for such a change, so this one also applies beyond the limit.
 func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
 	if !isTrue(c.MemoryHotAddEnabled) {
 		return false
@@ -198,8 +198,8 @@ func (v *inventory) setCores(ctx *simulator.Context, vm *simulator.VirtualMachin
 	return cores
 }
 
-// coresAtPowerOn returns the cores per socket of a VM at power-on. If vCenter chooses, it is a single socket here; the real choice depends
-// on the hosts.
+// coresAtPowerOn returns the cores per socket of a VM at power-on. If vCenter chooses, the VM gets a single socket here; a real vCenter's
+// choice depends on the hosts.
 func coresAtPowerOn(c *types.VirtualMachineConfigInfo) int32 {
 	if isTrue(c.Hardware.AutoCoresPerSocket) {
 		return c.Hardware.NumCPU
@@ -216,7 +216,7 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 	if fault := sockets(vm, spec); fault != nil {
 		return fault
 	}
-	// An empty value removes a key; the simulator adds it if there is none to remove.
+	// An empty value removes a key; if the key is missing, the simulator would add it.
 	spec.ExtraConfig = slices.DeleteFunc(slices.Clone(spec.ExtraConfig), func(o types.BaseOptionValue) bool {
 		return o.GetOptionValue().Value == "" && !slices.ContainsFunc(vm.Config.ExtraConfig, func(have types.BaseOptionValue) bool {
 			return have.GetOptionValue().Key == o.GetOptionValue().Key
@@ -266,7 +266,7 @@ func (v *inventory) Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		types.PropertyChange{Name: "config.modified", Val: time.Now()}))
 }
 
-// RelocateVMTask has a latency, and can move single disks, which the simulator does not. The simulator's own work waits for another task with the
+// RelocateVMTask has a latency, and can move single disks, which the simulator can't. The simulator's own work waits for another task with the
 // VM locked, so it must run under the world lock.
 //
 // [doc] VirtualMachineRelocateSpec.disk: "An optional list that allows specifying the datastore location for each virtual disk".

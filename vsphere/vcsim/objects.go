@@ -365,8 +365,8 @@ func (v *inventory) setTools(ctx *simulator.Context, vm *simulator.VirtualMachin
 	})
 }
 
-// SetHealth sets the health of a guest. A healthy one starts as after a reset, if its VM is on. In a powered-off VM, HungUntilReset is not
-// possible.
+// SetHealth sets the health of a guest. If the VM is on, a guest that becomes healthy starts as after a reset. A guest in a powered-off
+// VM can't be HungUntilReset.
 func (v *inventory) SetHealth(where string, health Health) error {
 	return v.changeVM("change the health of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		fault := mustBeOn(vm)
@@ -424,7 +424,7 @@ func (v *inventory) SetHotAdd(where string, cpu, memory bool) error {
 	})
 }
 
-// Republish changes the contents of a template's disks, as an operator does who patches it in place.
+// Republish changes the contents of a template's disks, as an operator does who patches the template in place.
 func (v *inventory) Republish(where string) error {
 	return v.changeVM("republish", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOff(vm); fault != nil {

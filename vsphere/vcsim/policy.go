@@ -76,7 +76,8 @@ func (s *storagePolicies) fits(id string, ref types.ManagedObjectReference) bool
 	return !ok || slices.ContainsFunc(fitting, func(ds types.ManagedObjectReference) bool { return s.world.Below(ds, ref) })
 }
 
-// profileManager knows the IO filters of all policies; the simulator knows those of its own (v0.56.0, pbm/simulator/simulator.go:300).
+// profileManager knows the IO filters of all policies; the simulator knows only those of its own policies (v0.56.0,
+// pbm/simulator/simulator.go:300).
 type profileManager struct {
 	*pbmsimulator.ProfileManager
 	s *storagePolicies

@@ -50,7 +50,7 @@ func (vm *machine) changePower(ctx *simulator.Context, call func() soap.HasFault
 // powered updates what depends on a changed power state. The caller holds the world lock.
 //
 // [doc] VirtualMachineRuntimeInfo.bootTime: "updated when the virtual machine is powered on from the poweredOff state, and is cleared when
-// the virtual machine is powered off ... not updated when a virtual machine is resumed". The simulator sets it only in the summary and
+// the virtual machine is powered off ... not updated when a virtual machine is resumed". The simulator sets bootTime only in the summary and
 // clears it at suspend.
 //
 // The changeVersion changes, too: vCenter writes the configuration file (seen in vmware/vic, pull request 2510).

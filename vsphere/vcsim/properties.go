@@ -14,7 +14,7 @@ import (
 )
 
 // reading is one read of named properties. It returns the same as the simulator's PropertyCollector (retrieveResult in its property_collector.go;
-// properties_test.go compares them) but copies values by reflection: the simulator encodes each object as XML and decodes it, which took a
+// properties_test.go compares them) but copies the values by reflection: the simulator encodes each object as XML and decodes it, which took a
 // fifth of the processor time of a whole test.
 type reading struct {
 	ctx      *simulator.Context

@@ -241,7 +241,7 @@ func named(set []types.DynamicProperty) (names []string) {
 	return names
 }
 
-// addresses calls report for each address that a value refers to.
+// addresses calls report for each memory address that a value refers to.
 func addresses(v reflect.Value, path string, report func(at uintptr, path string)) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -49,8 +49,8 @@ func (v *inventory) OutsideInventory() (vms []VM) {
 	return v.outside()
 }
 
-// AllVMs returns what VMs and OutsideInventory return, as of one moment. A VM that leaves or returns between calls of those is in
-// both lists or in neither.
+// AllVMs returns what VMs and OutsideInventory return, as of one moment. With separate calls, a VM that leaves or returns between them would
+// be in both lists or in neither.
 func (v *inventory) AllVMs() (inside, outside []VM) {
 	v.world.Lock()
 	defer v.world.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // Without a field's privilege in configPrivileges, the embedded vCenter would let the least role change the field, and no test of roles would
-// fail.
+// notice.
 func TestEachFieldOfAVMsConfigurationThatTheServerSetsHasItsPrivilege(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../*.go")

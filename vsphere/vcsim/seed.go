@@ -68,7 +68,7 @@ func ownPools(w *world) {
 	}
 }
 
-// skipFieldKey uses up key 0, which the simulator gives to the first custom field and a real vCenter to none.
+// skipFieldKey uses up key 0, which the simulator gives to the first custom field, and a real vCenter to no field.
 func skipFieldKey(w *world) {
 	m, ctx := w.Objects.CustomFieldsManager(), w.Context()
 	m.AddCustomFieldDef(ctx, &types.AddCustomFieldDef{Name: "0", MoType: "Network"})
@@ -116,7 +116,7 @@ func fillPods(w *world, datastores int) error {
 			ds.Name = fmt.Sprintf("%s_DS%d", pod.Name, i)
 			ds.Summary.Name, ds.Info.GetDatastoreInfo().Name = ds.Name, ds.Name
 		}
-		// All at once, because each move makes the simulator count the existing contents again.
+		// Move all at once: at each move, the simulator counts the folder's contents again.
 		task, err := object.NewFolder(c, pod.Self).MoveInto(ctx, own)
 		if err == nil {
 			err = task.Wait(ctx)

@@ -330,7 +330,7 @@ func (f *filter) has(ref types.ManagedObjectReference) bool {
 }
 
 // reselects reports whether the change of an object can change the filter's selection: whether the filter traverses the object, such as the
-// folder of a new, moved or removed object. An object that the filter only names can always have been removed, and the simulator does not
+// folder of a new, moved or removed object. An object that the filter only names may have been removed at any time, and the simulator does not
 // announce objects that enter a view. A datacenter is left out: it always has the same folders, and each of its tasks changes it.
 func (f *filter) reselects(o mo.Reference) bool {
 	_, fixed := o.(*simulator.Datacenter)

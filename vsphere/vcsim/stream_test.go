@@ -187,7 +187,7 @@ func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 	})
 }
 
-// A stream selects again only after changes that can change its selection. It must always show the same as a read.
+// A stream selects again only after changes that can change its selection. The stream must always show the same as a read.
 func TestAStreamShowsWhatAReadShows(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -255,7 +255,7 @@ type shown struct {
 	has  map[types.ManagedObjectReference]map[string]any
 }
 
-// compare compares them with a read.
+// compare compares the reported objects with a read.
 func (s *shown) compare(t *testing.T, c *client, n int) {
 	t.Helper()
 	if s.has == nil {

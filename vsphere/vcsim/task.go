@@ -265,7 +265,7 @@ func (b *listener) PutObject(ctx *simulator.Context, obj mo.Reference) {
 		}
 		switch t.Info.DescriptionId {
 		case "FileManager.deleteDatastoreFile", "VirtualDiskManager.deleteVirtualDisk":
-			// The simulator destroys a VM's files in these tasks. vCenter shows none, and the work must end while the world is locked.
+			// The simulator destroys a VM's files in these tasks. vCenter shows no such tasks, and the work must end while the world is locked.
 			res, fault := t.Execute(t)
 			t.Execute = func(*simulator.Task) (types.AnyType, types.BaseMethodFault) { return res, fault }
 			return

@@ -102,8 +102,8 @@ type Entry struct {
 	// Began is the time of arrival, and Took the duration until the answer was sent or dropped.
 	Began time.Time
 	Took  time.Duration
-	// Done reports whether the call has ended, and Broken whether Break took effect. (A stall does not if the client disconnects first, and
-	// SessionGone does not without a session.)
+	// Done reports whether the call has ended, and Broken whether Break took effect. (A stall takes no effect if the client disconnects first,
+	// and SessionGone takes none without a session.)
 	Done, Broken bool
 }
 
@@ -231,7 +231,7 @@ func hostOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// wireListener keeps its port while the wire is cut or vCenter is down, so that no parallel test can take it, and resets connections at
+// wireListener keeps its port while the wire is cut or vCenter is down, so that no parallel test can take the port, and resets connections at
 // once.
 type wireListener struct {
 	net.Listener

@@ -129,7 +129,8 @@ func (l lock) Lock() { l <- struct{}{} }
 // Unlock implements sync.Locker.
 func (l lock) Unlock() { <-l }
 
-// changes records which objects changed when. It listens to the whole registry; Mark adds the changes that the simulator does not announce.
+// changes records which objects changed when. changes listens to the whole registry; Mark adds the changes that the simulator does not
+// announce.
 type changes struct {
 	mu   sync.Mutex
 	now  uint64
@@ -141,7 +142,7 @@ func newChanges() *changes {
 	return &changes{at: make(map[types.ManagedObjectReference]uint64), wake: make(chan struct{})}
 }
 
-// Mark records that these objects changed. Call it before releasing the world lock.
+// Mark records that these objects changed. Call Mark before releasing the world lock.
 func (c *changes) Mark(refs ...types.ManagedObjectReference) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
