@@ -48,7 +48,7 @@ func fullConfig(c *vcsim.Config) {
 	c.Latency.Clone = 1500 * time.Millisecond // short enough for many polls
 }
 
-// encrypted makes the group's members full clones, and encrypted: linked ones cannot be.
+// encrypted makes the group's members full clones, and encrypted: linked clones can't be encrypted.
 func encrypted(_ *world, o *Options) {
 	o.Groups[0].Spec.Clone, o.Groups[0].Spec.Placement.StoragePolicy = v1alpha1.Clone{}, "VM Encryption Policy"
 }
@@ -66,7 +66,7 @@ func TestDeepCheckConfirmsEveryAssumptionInTheSimulator(t *testing.T) {
 				r := w.checked(nil, o)
 				for _, x := range experiments {
 					switch x.check {
-					case "deep: clone", "deep: stream of changes": // these report only failures
+					case "deep: clone", "deep: stream of changes": // these experiments report only failures
 					case only:
 						r.has(x.check, OK, "", "")
 					case "deep: linked clone", "deep: encryption":
@@ -99,7 +99,7 @@ func TestTrialPrivilegesAreExactlyThoseOfTheExperiments(t *testing.T) {
 	}
 }
 
-// violations make assumptions false, each with the text that its row then has.
+// violations make assumptions false, each with the text that the assumption's row then shows.
 var violations = []struct {
 	check, seen string
 	violate     func(w *world, o *Options)
@@ -109,7 +109,7 @@ var violations = []struct {
 		w.Rewrite(nth(1, func(*types.Logout) { w.FailCall("CurrentTime", &types.NoPermission{PrivilegeId: "System.View"}, 1) }))
 	}},
 	{"deep: one name, one folder", "two folders with one name", func(w *world, _ *Options) {
-		w.Rewrite(nth(3, func(r *types.CreateFolder) { r.Name = "another" })) // after the scratch folder and the first of the two
+		w.Rewrite(nth(3, func(r *types.CreateFolder) { r.Name = "another" })) // the first two calls create the scratch folder and the first of two folders
 	}},
 	{"deep: one name, one VM", "two VMs with one name", func(w *world, _ *Options) {
 		w.Rewrite(nth(2, func(r *types.CloneVM_Task) { r.Name = "another" }))
@@ -431,7 +431,7 @@ func TestEveryExperimentHasAViolationAndARowInTheDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/vcenter.md")
 	must.Succeed(t, err)
-	reports := []string{"deep: clone", "deep: stream of changes", "deep: guest shutdown"} // without an assumption
+	reports := []string{"deep: clone", "deep: stream of changes", "deep: guest shutdown"} // experiments that test no assumption
 	for _, x := range experiments {
 		violated := slices.Contains(reports, x.check)
 		for _, v := range violations {

@@ -169,7 +169,7 @@ func roleIDs() (ids []string) {
 	return ids
 }
 
-// In real time, because failing handshakes need the buffer of a socket.
+// The test runs in real time, because failing handshakes need the buffer of a socket.
 func TestCheckReportsEndpointAndCertificateProblems(t *testing.T) {
 	t.Parallel()
 	w := worldOf(t, vctest.Real(t, vcsim.Config{User: "vmgroup", Password: planted}))
@@ -287,7 +287,7 @@ func rich(t *testing.T) *world {
 	return w
 }
 
-// wrongSettings are settings that name nothing, or too much.
+// wrongSettings are settings that name no object, or more than one.
 var wrongSettings = []struct {
 	check        string
 	result       Result
@@ -302,7 +302,7 @@ var wrongSettings = []struct {
 	{"folder", Fail, "/DC0/vm/plain is not a folder", "--folder", func(c *vsphere.Config) { c.Folder = "plain/x" }},
 }
 
-// wrongOptions are templates and networks that are not there.
+// wrongOptions are templates and networks that vCenter does not have.
 var wrongOptions = []struct {
 	check        string
 	result       Result
@@ -340,7 +340,7 @@ var groups = []struct {
 	{": resource pool", Fail, "ResourcePoolNotFound", "DC0_C0", func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }},
 	{": resource pool", Fail, "ResourcePoolNotFound", "spec.placement.zones", func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }},
 	{": storage", Fail, "StoragePolicyNotFound", "VM Encryption Policy", func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }},
-	{": customization", Fail, "CustomizationSpecNotFound", "linux", func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" }}, // beside the storage
+	{": customization", Fail, "CustomizationSpecNotFound", "linux", func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" }}, // in addition to the finding about storage
 	{": networks", Fail, "NetworkNotFound", "VM Network", func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }},
 	{": tags", Fail, "TagNotFound", "", func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }},
 	{": disks", Fail, "StoragePolicyNotFound", "spec.disks", func(s *v1alpha1.VmGroupSpec) {
@@ -485,7 +485,7 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		o := Options{Templates: []string{"ubuntu"}}
 		for _, p := range role.Least() {
 			if slices.Contains(p.On, role.OnRoot) && p.Needed() {
-				continue // in every role
+				continue // vCenter adds these privileges to every role
 			}
 			w.Restrict(roleIDs()...)
 			w.Withdraw(p.ID)

@@ -36,7 +36,7 @@ func (w *world) atCall(method string, n int, do func()) {
 	})
 }
 
-// nextAfter calls do after n calls of a method, to affect the next one.
+// nextAfter calls do after n calls of a method, so that do affects the next call.
 func (w *world) nextAfter(method string, n int, do func()) {
 	if n == 0 {
 		do()
@@ -84,7 +84,7 @@ func everyCall(calls int) (ns []int) {
 
 func firstAndLast(calls int) []int { return slices.Compact([]int{1, calls}) }
 
-// eachOf runs a test for some calls of each changing method, thinned.
+// eachOf runs a test for the calls of each changing method that which selects, thinned under the race detector.
 func eachOf(t *testing.T, which func(calls int) []int, test func(t *testing.T, w *world, method string, n int)) {
 	t.Helper()
 	t.Parallel()
@@ -191,7 +191,7 @@ func TestReportContainsNoNamesOrSecrets(t *testing.T) {
 			r := w.checked(func(c *vsphere.Config) {
 				c.User = name("user")
 				c.Selection.Folder = name("folder") + "/" + name("root")
-			}, o) // checks the report, too
+			}, o) // also checks the report
 			if what == "no failure" {
 				r.has("deep: linked clone", OK, "", "")
 				r.has("deep: hidden VM", Fail, "", "")

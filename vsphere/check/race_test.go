@@ -2,6 +2,6 @@
 
 package check
 
-// thinning is n if a run tests one of n violations, failing calls and missing requirements: the race detector makes each of them seven times
-// as expensive. make world tests all of them, without the race detector.
+// thinning is n if a run tests one of n violations, failing calls and missing requirements: the race detector makes each case seven times
+// as expensive. make world tests all cases, without the race detector.
 const thinning = 16

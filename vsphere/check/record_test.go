@@ -77,7 +77,7 @@ func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
 		}
 		confirmed, contradicted := recorded.Confirmed(t, exchanges)
 		for _, row := range recorded.Rows() {
-			if confirmed[row] == 0 && row != "answers RetrievePropertiesEx in pages" { // this vCenter is small
+			if confirmed[row] == 0 && row != "answers RetrievePropertiesEx in pages" { // the answers of this small vCenter fit into one page
 				t.Errorf("the recording does not show whether vCenter %s", row)
 			}
 		}
@@ -108,7 +108,7 @@ func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
 				t.Errorf("the recording has the private text %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
 			}
 		}
-		const standIns = "00000000-0000-4000-8000-" // of UUIDs
+		const standIns = "00000000-0000-4000-8000-" // the beginning of the stand-ins for UUIDs
 		answers := map[string]string{}
 		for _, x := range recorded.Exchanges(t, text) {
 			if strings.Contains(x.Name, " /") {
@@ -154,7 +154,8 @@ func TestARecordingShowsWhatAVCenterDoesOtherwise(t *testing.T) {
 	})
 }
 
-// Recordings that users sent are in testdata/sent of this package; those that maintainers of other projects published, in recorded.
+// Recordings that users sent are in testdata/sent of this package; recordings that maintainers of other projects published are in package
+// recorded.
 func TestNoRecordingContradictsABelief(t *testing.T) {
 	t.Parallel()
 	hold := func(name string, all []recorded.Exchange) {

@@ -118,7 +118,7 @@ var lacking = []struct {
 	{"deep: power-on", OK, "by PowerOnMultiVM_Task, fullyAutomated", func(w *world, _ *Options) { w.drs(vcsim.DRS{NoTasks: true}) }, nil},
 	{"deep: power-on", OK, "by PowerOnVM_Task; the changeVersion changed", func(w *world, _ *Options) { w.drs(vcsim.DRS{Off: true}) }, nil},
 	{"deep: power-on", Warn, "by PowerOnVM_Task; the changeVersion changed, because DRS failed", func(w *world, _ *Options) { w.drs(vcsim.DRS{Unlicensed: true}) }, nil},
-	{"deep: order of adapters", Skip, "two different networks", func(_ *world, o *Options) { // of another template, so its snapshot would not fit
+	{"deep: order of adapters", Skip, "two different networks", func(_ *world, o *Options) { // another template, which the snapshot does not belong to
 		o.Groups = []*v1alpha1.VmGroup{groupOf(func(s *v1alpha1.VmGroupSpec) {
 			s.Template, s.Networks = "debian", []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}}
 		})}
@@ -233,7 +233,7 @@ func TestDeepCheckKeepsAFolderThatAlreadyHadItsName(t *testing.T) {
 
 func TestDeepCheckRemovesItsRenamedFolderAndMovedVM(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the clean-up has to do it
+		w.FailTask(vcsim.Destroy, nil, new(types.GenericVmConfigFault), 1) // so that the clean-up has to destroy the VM
 		r := w.whileDeep("destroying", func(folder string) {
 			w.Must(w.Move(trialName, "/DC0/vm"))
 			f := object.NewFolder(w.Admin().Client, vctest.Value(w.Find(folder)))
@@ -258,7 +258,7 @@ func TestDeepCheckNamesTheFilesOfAVMThatCannotBeRegistered(t *testing.T) {
 
 func TestDeepCheckRemovesItsClonesAfterLostReplies(t *testing.T) {
 	inDeepWorld(t, func(t *testing.T, w *world) {
-		w.LoseReply("CloneVM_Task", 2) // one runs, but its task is unknown
+		w.LoseReply("CloneVM_Task", 2) // a clone runs, but the server does not know its task
 		w.Hold(vcsim.Clone)
 		r := w.whileDeep("waiting for all running clones", func(string) { time.AfterFunc(time.Minute, func() { w.Release(vcsim.Clone) }) })
 		r.has("deep: one name, one VM", Fail, "VCenterUnreachable", "")
@@ -289,7 +289,8 @@ func TestDeepCheckStoppedReportsNoFailure(t *testing.T) {
 	}
 }
 
-// A busy machine begins a clone late, or learns late that vCenter refused it. nameHeld must judge such clones by vCenter's times.
+// On a busy machine, a clone begins late, or the check learns late that vCenter refused the clone. nameHeld must judge such clones by
+// vCenter's times.
 func TestABusyMachineRefutesNoNameHeldByAClone(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

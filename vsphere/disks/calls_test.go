@@ -186,7 +186,7 @@ func TestASecondVMIsRefusedADisk(t *testing.T) {
 		made := r.made()
 		r.Must(r.attach("web-0", made))
 		refused(t, r.attach("web-1", made), vcfault.ReasonDiskInUse)
-		refused(t, r.attach("web-0", made), vcfault.ReasonDiskInUse) // here: the caller reads the devices
+		refused(t, r.attach("web-0", made), vcfault.ReasonDiskInUse) // the VM has the disk already: the caller has to read its devices
 		refused(t, r.Delete(t.Context(), made.Ref), vcfault.ReasonDiskHeldBySnapshot)
 	})
 }
@@ -326,7 +326,7 @@ func TestADiskThatVCenterTakesForInUseIsNotAttached(t *testing.T) {
 func TestADiskThatMovesIsNotTakenForGone(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
-		r.found() // so that it is known whose the id is
+		r.found() // so that the server knows to which disk the id belongs
 		r.Must(r.MoveFirstClassDisk(made.ID, second, time.Minute))
 		_, err := r.Retrieve(t.Context(), made.Ref)
 		refused(t, err, vcfault.ReasonDiskMissing)

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// rig is a vCenter with two datastores and two VMs, web-0 and web-1, and the calls.
+// rig is a vCenter with two datastores and two VMs, web-0 and web-1, and the calls under test.
 type rig struct {
 	*sessiontest.Lab
 	*disks.FirstClass
@@ -100,7 +100,7 @@ func (r *rig) place(devices []types.BaseVirtualDevice) disks.Place {
 	return disks.Place{Controller: devices[i].GetVirtualDevice().Key, Unit: 1}
 }
 
-// attach attaches a disk, after it has read the disk again.
+// attach reads a disk again, and attaches it.
 func (r *rig) attach(name string, d disks.Disk) error {
 	r.T.Helper()
 	vm, devices := r.vm(name)

@@ -82,8 +82,8 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 	}
 }
 
-// Another guest can take a virtual IP at any time, and a guest drops a temporary address after a day: both come last. An address whose state
-// says that the guest does not use it is left out.
+// Another guest can take a virtual IP at any time, and a guest drops a temporary address after a day: both kinds come last. An address whose
+// state says that the guest does not use it is left out.
 func TestAVirtualOrTemporaryAddressComesLastAndAnUnusedOneNotAtAll(t *testing.T) {
 	t.Parallel()
 	type address = vim.NetIpConfigInfoIpAddress

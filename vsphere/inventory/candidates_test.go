@@ -36,7 +36,7 @@ func stamped(m Machine, change func(*stamp.Stamp)) Machine {
 	return m
 }
 
-// adopt queries twice, with a read of what the query asks for in between.
+// adopt queries twice, and reads the VMs that the first query asks for before the second one.
 func (s *filled) adopt(machines []Machine, entries ...string) []plan.Candidate {
 	ask := plan.Query{Adopt: entries}
 	s.publish(machines...)
@@ -74,7 +74,7 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatCanBeAdopted(t *testing.T) {
 		{"legacy2/c", "", vcfault.ReasonAdoptNotFound, "can be adopted"},
 		{"vm-3", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
 		{"/DC0/vm/e", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
-		{"vm-11", "", vcfault.ReasonAdoptNotFound, "can be adopted"}, // its place is unknown
+		{"vm-11", "", vcfault.ReasonAdoptNotFound, "can be adopted"}, // the VM's folder is unknown
 		{"vm-12", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
 		{"legacy/tmpl", "", vcfault.ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
 		{"vm-9", "", vcfault.ReasonAdoptUnreadable, "inaccessible"},
@@ -206,7 +206,7 @@ func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testin
 		}
 	}
 	s.notified = nil
-	s.publish(light) // by a scan that began before
+	s.publish(light) // by a scan that began before the change
 	if c := s.State(web, ask).Candidates[0]; c.ChangeVersion != "8" || len(s.notified) > 0 {
 		t.Errorf("%+v, notified %v", c, s.notified)
 	}
@@ -259,7 +259,7 @@ func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	}
 }
 
-// The message must not tell anything about a VM that no rule allows: whether it exists, where it is, what it is, or which group it belongs to.
+// The message must reveal nothing about a VM that no rule allows: neither whether the VM exists, nor its place, kind or group.
 func TestAllVMsThatNoRuleAllowsGetTheSameMessage(t *testing.T) {
 	t.Parallel()
 	secret := stamped(old("vm-3", "crown", "legacy2"), func(s *stamp.Stamp) { s.Namespace, s.Name = "bank", "vault" })

@@ -39,7 +39,7 @@ func someClusters() []Cluster {
 		{MoRef: "c3", Name: "C3", Unread: true, Hosts: []string{"h4"}}}
 }
 
-// ruled are these clusters with a rule in the first one.
+// ruled are the clusters of someClusters, with a rule in the first one.
 func ruled(change func(*Rule), more ...Rule) []Cluster {
 	all := someClusters()
 	r := Rule{UID: web.UID, Name: stamp.RuleName(web), Key: 7, UUID: "u", Enabled: true, VMs: []string{refOf(0), refOf(1)}}
@@ -104,7 +104,7 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
 		s := newFilled()
 		s.publish(c.machines...)
 		s.publishClusters(c.clusters)
-		for range 2 { // the second answer is remembered
+		for range 2 { // the second answer comes from the cache
 			if got := s.off(c.wish); got != c.off {
 				t.Errorf("%s: off is %t", c.what, got)
 			}
@@ -246,7 +246,7 @@ func TestAGroupIsNotifiedWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 		t.Fatal("the rule stands")
 	}
 	s.notified = nil
-	s.publish(onHost("h2", 1)) // by vMotion
+	s.publish(onHost("h2", 1)) // a vMotion moved the member
 	if !s.off(preferred) || len(s.notified) != 1 {
 		t.Errorf("one left the cluster: notified %v", s.notified)
 	}
@@ -280,7 +280,7 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 	})
 }
 
-// It is not parallel: allocations are counted.
+// The test is not parallel, because it counts allocations of the whole process.
 func TestRulesCostNothingForGroupsWithoutThem(t *testing.T) {
 	n := many()
 	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})

@@ -33,7 +33,7 @@ func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 	}
 }
 
-// A vCenter newer than govmomi may answer with types that govmomi doesn't know: its decoder leaves nil in their place.
+// A vCenter newer than govmomi may answer with types that govmomi doesn't know: govmomi's decoder returns nil for them.
 func TestTypesThatGovmomiDoesNotKnowAreLeftOut(t *testing.T) {
 	t.Parallel()
 	ours := &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: stamp.RuleName(web), Key: 1}}

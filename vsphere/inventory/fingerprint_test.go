@@ -134,7 +134,7 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 			t.Error("the end of a session looks like a template without disks")
 		}
 		reading.Machines[1].Contents = ""
-		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session
+		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // makes the call in a new session
 			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0)
 			return readTemplates(ctx, s, &reading)
 		}))
@@ -144,8 +144,8 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 	})
 }
 
-// A clone made from such a reading would have no fingerprint in its stamp, and the server would never roll it for a new version of its
-// template.
+// The stamp of a clone made from a reading without a fingerprint would have none, and the server would never replace the clone for a new
+// version of its template.
 func TestACancelledReadLeavesNoTemplateWithoutItsFingerprint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// abroad returns an inventory with a group's folder in another datacenter, and with two datacenters of the same name.
+// abroad returns an inventory with a group's folder in a second datacenter, and with two datacenters that have one name.
 func abroad() *filled {
 	s := newFilled()
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"groups1", "Folder", "vmgroups", "teams"}, {"shop1", "Folder", "shop", "groups1"},
@@ -52,7 +52,7 @@ func TestAGroupsFolderAndTemplateAreLookedUpInItsDatacenter(t *testing.T) {
 		{plan.Home{Folder: "teams"}, "", "", "DC0"},
 		{plan.Home{Datacenter: "north/twin", Folder: "teams"}, "", "", "twin"},
 	} {
-		for range 2 { // the second answer is remembered
+		for range 2 { // the second answer comes from the cache
 			got := s.at(c.home)
 			if got.Fault != nil || got.Folder != c.folder || got.Quarantine != c.quarantine || got.Template.Datacenter != c.datacenter {
 				t.Errorf("%+v: %+v, %+v", c.home, got, got.Fault)
@@ -72,8 +72,8 @@ func TestADatastoreIsOneTargetHoweverItIsNamed(t *testing.T) {
 	own.datastoreName = "fast"
 	for _, c := range []struct {
 		ask  plan.Query
-		want string // with that datastore in the settings
-		none string // without
+		want string // the result with the datastore in the settings
+		none string // the result without a datastore in the settings
 	}{
 		{plan.Query{}, "DC0/fast", ""},
 		{plan.Query{Datastore: "fast"}, "DC0/fast", "DC0/fast"},
@@ -107,10 +107,10 @@ func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 	}{
 		{plan.Home{Datacenter: "DC9"}, vcfault.ReasonDatacenterNotFound, []string{"spec.placement.datacenter", `"DC9"`, "/DC0, /DC1, /north/twin, /south/twin"}},
 		{plan.Home{Datacenter: "twin"}, vcfault.ReasonDatacenterAmbiguous, []string{"spec.placement.datacenter", "/north/twin, /south/twin"}},
-		{plan.Home{Datacenter: "south/twin"}, vcfault.ReasonFolderNotFound, []string{"twin"}}, // its VM folder cannot be seen
+		{plan.Home{Datacenter: "south/twin"}, vcfault.ReasonFolderNotFound, []string{"twin"}}, // the account can't see the datacenter's VM folder
 		{plan.Home{Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, []string{"spec.placement.folder", "vm-operator/shop"}},
 		{plan.Home{Datacenter: "DC0", Folder: "vm-operator/x/y"}, vcfault.ReasonHomeForbidden, nil},
-		{plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, nil}, // where groups that name only DC1 have theirs
+		{plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, nil}, // the folder of groups that name only DC1
 		{plan.Home{Folder: "teams/%76mgroups"}, vcfault.ReasonHomeForbidden, nil},
 		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
 	} {
@@ -121,7 +121,7 @@ func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 		if again := s.at(c.home); *again.Fault != *got.Fault {
 			t.Errorf("%+v: %+v, then %+v", c.home, got.Fault, again.Fault)
 		}
-		s.Publish(Reading{VCenter: "vc", Places: []Place{{"other", "Folder", "other-" + c.reason, "vm"}}}) // has all looked up again
+		s.Publish(Reading{VCenter: "vc", Places: []Place{{"other", "Folder", "other-" + c.reason, "vm"}}}) // makes the inventory look up everything again
 		if again := s.at(c.home); again.Fault == nil || *again.Fault != *got.Fault {
 			t.Errorf("%+v: %+v, and after another folder changed %+v", c.home, got.Fault, again.Fault)
 		}
@@ -158,7 +158,7 @@ func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 			t.Errorf("asked for %+v: %+v", asked, got)
 		}
 	}
-	s.publish(machine("uid-web", 1)) // of an older spec
+	s.publish(machine("uid-web", 1)) // a member of an older spec
 	if got := s.at(away); got.Folder != "web" {
 		t.Errorf("one of its members is elsewhere: %+v", got)
 	}

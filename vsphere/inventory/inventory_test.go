@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// filled is an inventory whose readings the test makes itself.
+// filled is an inventory that gets its readings from the test, not from a vCenter.
 type filled struct {
 	*Inventory
 	notified []types.UID
@@ -136,7 +136,7 @@ func TestAHiddenMemberWhoseInstanceUUIDAnotherVMHasIsThatVM(t *testing.T) {
 	if got := s.look(former, other); len(got.VMs) != 2 || !got.IsGone(former, "") || got.IsGone(other, "") || lost != 0 {
 		t.Fatalf("the group has %d VMs, and %+v are gone, %d missing; want vm-again and %s, and %s gone", len(got.VMs), got.Gone, lost, other, former)
 	}
-	s.publish(Machine{VM: plan.VM{MoRef: former, Unreachable: hidden}}) // what the account can't see
+	s.publish(Machine{VM: plan.VM{MoRef: former, Unreachable: hidden}}) // the account can't see the VM
 	if got := s.look(former); len(got.VMs) != 2 {
 		t.Errorf("the group has %d VMs, want 2: %s is none of them any more", len(got.VMs), former)
 	}
@@ -154,14 +154,14 @@ func TestAGroupIsNotifiedOnlyOfItsOwnChanges(t *testing.T) {
 	s := newFilled()
 	s.look()
 	s.publish(machine("uid-web", 0))
-	s.publish(machine("uid-web", 0)) // the same again
+	s.publish(machine("uid-web", 0)) // without a change
 	s.publish(machine("uid-db", 0))
 	s.publish(Machine{VM: plan.VM{MoRef: "vm-x", Name: "x"}, Readable: true, Parent: "vm", InstanceUUID: "x"})
 	if want := []types.UID{"uid-web", "uid-db"}; !slices.Equal(s.notified, want) {
 		t.Errorf("notified %v, not %v", s.notified, want)
 	}
 	s.notified = nil
-	s.Publish(Reading{VCenter: "vc", Gone: []string{"web"}}) // its folder
+	s.Publish(Reading{VCenter: "vc", Gone: []string{"web"}}) // the group's folder
 	if want := []types.UID{"uid-web"}; !slices.Equal(s.notified, want) || s.look().Folder != "" {
 		t.Errorf("notified %v, not %v, of the folder", s.notified, want)
 	}
@@ -251,7 +251,7 @@ func TestTheListOfGoneVMsIsBounded(t *testing.T) {
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
 
-// A process that was just started must keep the stored status for a moment while it reads vCenter, as in any short outage.
+// While a process that was just started reads vCenter, the stored status must stay, as in any short outage.
 func TestVCenterIsUnknownSinceTheStart(t *testing.T) {
 	before := time.Now()
 	n := New(nil)

@@ -42,8 +42,8 @@ func TestAFolderIsFoundInAnyCaseAndTheExactOneFirst(t *testing.T) {
 	}
 }
 
-// Wherever two groups have their folders, the path of one must not lead through the other's folder: it would take a name there, such as web-1
-// or quarantine.
+// Wherever two groups have their folders, the path of one must not lead through the other's folder: the path's next folder would take a name
+// there, such as web-1 or quarantine.
 func TestNoFolderOfAGroupIsInAnothers(t *testing.T) {
 	t.Parallel()
 	name := rapid.SampledFrom([]string{"apps", "shop", "web", "web-1", "quarantine", "vm-operator", "VM-Operator", "vmgroups"})

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
 )
 
-// The first answer of vCenter 5.5 about 122 objects, by a filter that names ManagedEntity and types that are derived from it.
+// The recording is vCenter 5.5's first answer about 122 objects, to a filter that names ManagedEntity and types derived from ManagedEntity.
 func TestARecordedFirstAnswerOfAStreamEndsWithTheSecondPage(t *testing.T) {
 	t.Parallel()
 	var page paging
@@ -46,7 +46,7 @@ func TestARecordedFirstAnswerOfAStreamEndsWithTheSecondPage(t *testing.T) {
 	}
 }
 
-// Recorded VMs: some with addresses, and one whose files its host can't reach.
+// The recorded VMs: some have addresses, and the host of one can't reach the VM's files.
 func TestWhatRecordedVMsSayOfThemselves(t *testing.T) {
 	t.Parallel()
 	var vms methods.RetrievePropertiesExBody
@@ -71,7 +71,7 @@ type fetched[T any] struct {
 	} `xml:"FetchResponse"`
 }
 
-// A vCLS VM of vCenter 8.0.3: its guest was not customized, and its VMware Tools run without reporting an address.
+// The recording is of a vCLS VM of vCenter 8.0.3: its guest was not customized, and its VMware Tools run without reporting an address.
 func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 	t.Parallel()
 	const dir = "pyvmomi/vcenter-8.0.3-vcls-vm/"

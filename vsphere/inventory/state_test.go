@@ -22,7 +22,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		name, moRef string
 		paths       []string
 	}{
-		{name: "ubuntu", moRef: "vm-1", paths: []string{"/DC0/vm/ubuntu"}}, // the other one is in another datacenter
+		{name: "ubuntu", moRef: "vm-1", paths: []string{"/DC0/vm/ubuntu"}}, // the other ubuntu is in another datacenter
 		{name: "/DC1/vm/ubuntu", moRef: "vm-2", paths: []string{"/DC1/vm/ubuntu"}},
 		{name: "DC1/vm/ubuntu", moRef: "vm-2", paths: []string{"/DC1/vm/ubuntu"}},
 		{name: "debian", paths: []string{"/DC0/vm/debian", "/DC0/vm/vm-operator/debian"}},
@@ -30,13 +30,13 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		{name: "/DC0/vm/debian", moRef: "vm-3", paths: []string{"/DC0/vm/debian"}},
 		{name: "a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
 		{name: "vm-operator/a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
-		{name: "plain"}, // a VM,
+		{name: "plain"}, // a VM, not a template
 		{name: "vm/ubuntu"},
 		{name: "none"},
 		{name: ""},
 		{name: "/"},
 	} {
-		for range 2 { // the second answer is remembered
+		for range 2 { // the second answer comes from the cache
 			got := s.State(web, plan.Query{Template: c.name}).Template
 			if got.MoRef != c.moRef || !slices.Equal(got.Paths, c.paths) || got.Datacenter != "DC0" {
 				t.Errorf("%q names %+v", c.name, got)
@@ -146,7 +146,8 @@ func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.
 	}
 }
 
-// Found by a randomized test (test, seed 201829): it was destroyed, and then vCenter was restored, without that event.
+// Found by a randomized test (test, seed 201829): the VM was destroyed, and then vCenter was restored from a backup without the event of the
+// destruction.
 func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverHappenedToIt(t *testing.T) {
 	s := newFilled()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1", "vm-2"), Kept: 1}
@@ -186,7 +187,7 @@ func many() *Inventory {
 	return n
 }
 
-// It is not parallel: allocations are counted.
+// The test is not parallel, because it counts allocations of the whole process.
 func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.T) {
 	n := many()
 	n.adopter.cluster, n.adopter.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})

@@ -10,7 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Another replica may be removing the group, and its change of another member may be seen a moment later.
+// The server waits before it counts the VM as gone: another replica may be removing the group, and its changes of the other members can
+// become visible a moment later.
 func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, notified := newFilled(), make(chan types.UID, 10)
@@ -27,7 +28,7 @@ func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		m.CPU++
-		s.publish(m) // read once more
+		s.publish(m) // a second reading of the VM
 		for len(notified) > 0 {
 			<-notified
 		}
@@ -39,8 +40,8 @@ func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 	})
 }
 
-// A VM that lost its stamp is not a member, so it must not count as missing when it leaves: no later reading could end that. (Found by a
-// randomized test: a deletion never ended.)
+// A VM that lost its stamp is not a member, so the VM must not count as missing when it leaves: no later reading could find it again. (Found
+// by a randomized test: a deletion never ended.)
 func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
 	for name, course := range map[string]func(s *filled, m Machine){
 		"seen before it leaves": func(s *filled, m Machine) {
@@ -57,7 +58,7 @@ func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, m := newFilled(), machine("uid-web", 0)
-				s.changed = func(types.UID) {} // a timer of the inventory calls it, too
+				s.changed = func(types.UID) {} // a timer of the inventory calls changed, too
 				recorded := members(m.MoRef)
 				recorded[0].InstanceUUID = m.InstanceUUID
 				s.publish(m)

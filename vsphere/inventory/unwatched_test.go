@@ -38,7 +38,7 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 		t.Errorf("all are reported: %v, and %v are looked at again", got, s.requests.unreported)
 	}
 	delete(seen.entered, refOf(0))
-	s.requests.expectReport(refOf(0)) // as follow does with what left
+	s.requests.expectReport(refOf(0)) // as follow does with VMs that left the stream
 	if got := unwatched(); !slices.Equal(got, []string{refOf(0)}) {
 		t.Errorf("one that left the stream is not read: %v", got)
 	}

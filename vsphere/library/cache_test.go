@@ -77,7 +77,7 @@ func inABubble(t *testing.T, test func(t *testing.T, d *desk)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newDesk(t)) })
 }
 
-// look returns the template that a group sees. there reports whether the inventory has the VM template.
+// look returns the template that a group sees. there says whether the inventory has the VM template.
 func (d *desk) look(there bool) plan.Template {
 	t := plan.Template{Datacenter: "DC0"}
 	d.Fill(&t, "golden/ubuntu", func(t *plan.Template) bool {
@@ -103,7 +103,7 @@ func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T
 		if n, _ := d.counts(); n != 0 {
 			t.Errorf("%d readings of nothing", n)
 		}
-		for range 300 { // hook calls
+		for range 300 { // a hook call each second
 			d.look(false)
 			time.Sleep(time.Second)
 		}

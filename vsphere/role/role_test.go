@@ -33,7 +33,7 @@ func TestNoSourceCallsAMethodOutsideTheLeastRole(t *testing.T) {
 			return true
 		})
 	}
-	// Two functions of govmomi have other names than the calls that they make.
+	// Two functions of govmomi are not named after the calls that they make.
 	for own, name := range map[string]string{"GetServiceContent": "RetrieveServiceContent", "GetCurrentTime": "CurrentTime"} {
 		found[name] = found[own]
 		delete(found, own)
@@ -140,7 +140,7 @@ func TestTheTestsAndChecksNamedInTheDocumentExist(t *testing.T) {
 		if _, err := os.Stat("../" + file[1]); err == nil {
 			continue
 		}
-		if _, err := os.Stat("../../" + file[1]); err != nil { // from the root of the repository
+		if _, err := os.Stat("../../" + file[1]); err != nil { // the path is relative to the root of the repository
 			t.Error(err)
 		}
 	}

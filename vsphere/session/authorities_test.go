@@ -56,7 +56,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	trusted, err := cfg.trust()
 	must.Succeed(t, err)
 	transport := newTransport(trusted, "127.0.0.1", nil)
-	transport.DisableKeepAlives = true // so that each call is a handshake
+	transport.DisableKeepAlives = true // so that each call makes a handshake
 	call := func(url string) error {
 		response, err := (&http.Client{Transport: transport}).Get(url)
 		if err == nil {
@@ -91,7 +91,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	}
 }
 
-// If the host is an IP address, the handshake has no server name. The address must be compared with the certificate anyway.
+// If the host is an IP address, the handshake has no server name. The client must compare the address with the certificate nevertheless.
 func TestAnAddressThatIsNotInTheCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	pair, right := selfSigned(t, 1)

@@ -53,7 +53,7 @@ func pour(w io.Writer, of [2]string) (written int64) {
 	return written
 }
 
-// pourer is a server whose answers have no end, and a client of it.
+// pourer is a server whose answers have no end, and a client of this server.
 func pourer(t *testing.T, of [2]string, zip bool, poured *atomic.Int64) *Client {
 	t.Helper()
 	network := memnet.New()
@@ -83,7 +83,7 @@ func TestNoAnswerOfVCentersAddressIsReadWithoutEnd(t *testing.T) {
 	for name, of := range endlessAnswers {
 		for _, zip := range []bool{false, true} {
 			if zip && name != "a text" {
-				continue // what it decompresses to is bounded the same way
+				continue // the decompressed answer has the same bound
 			}
 			t.Run(fmt.Sprintf("%s, compressed: %t", name, zip), func(t *testing.T) {
 				t.Parallel()
@@ -97,7 +97,7 @@ func TestNoAnswerOfVCentersAddressIsReadWithoutEnd(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					synctest.Wait()
-					if n := poured.Load(); n > 48<<20 { // the bound is 32 MiB, and buffers hold more than was read
+					if n := poured.Load(); n > 48<<20 { // the bound is 32 MiB, and the server has filled buffers beyond what the client read
 						t.Errorf("%d MiB were read: %v", n>>20, err)
 					}
 				})
@@ -116,7 +116,7 @@ func TestNoAnswerOfTheRESTAPIIsReadWithoutEnd(t *testing.T) {
 	for name, of := range map[string][2]string{
 		"a text": {`{"value":["`, "aaaaaaaa"}, "values": {`{"value":[""`, `,""`}, "objects": {`{"value":[{}`, `,{}`}, "nesting": {`{"value":`, `[`}, "spaces": {``, ` `},
 	} {
-		reason := vcfault.ReasonAnswerTooLarge // vCenter itself answers: there was a login
+		reason := vcfault.ReasonAnswerTooLarge // after a login, it is vCenter that answers
 		if name == "nesting" {
 			reason = vcfault.ReasonNotVCenterAPI
 		}
@@ -172,11 +172,12 @@ func TestATricklingAnswerIsGivenUp(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		_ = body.Close()
-		time.Sleep(2 * time.Second) // the writer notices
+		time.Sleep(2 * time.Second) // the server's writer notices that the client closed the body
 	})
 }
 
-// A page of 500 members with 50 containers each must be within the bounds, and one of members with as many networks as a page can have.
+// A page of 500 members with 50 containers each must be within the bounds, and so must a page of members with as many networks as a page can
+// have.
 func TestTheLargestPageOfVCenterPasses(t *testing.T) {
 	t.Parallel()
 	page := types.RetrievePropertiesExResponse{Returnval: new(types.RetrieveResult)}
@@ -194,7 +195,7 @@ func TestTheLargestPageOfVCenterPasses(t *testing.T) {
 	text := string(made)
 	res, err := xmlBounds.checked(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(text))}, nil)
 	must.Succeed(t, err)
-	defer res.Body.Close() //nolint:errcheck // it was only read
+	defer res.Body.Close() //nolint:errcheck // the body was only read
 	n, err := io.Copy(io.Discard, res.Body)
 	if err != nil || n != int64(len(text)) {
 		t.Errorf("%d of %d bytes: %v", n, len(text), err)

@@ -28,11 +28,11 @@ func TestAnAnswerThatLacksARequiredPropertyIsReported(t *testing.T) {
 	}
 	for _, res := range []soap.HasFault{
 		&methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: task}},
-		&methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{}}, // nothing is new
-		&methods.FindChildBody{Res: &types.FindChildResponse{}},               // there is no child
-		&methods.SetFieldBody{Res: &types.SetFieldResponse{}},                 // returns nothing
+		&methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{}}, // no updates
+		&methods.FindChildBody{Res: &types.FindChildResponse{}},               // no such child
+		&methods.SetFieldBody{Res: &types.SetFieldResponse{}},                 // SetField returns nothing
 		&methods.RetrievePropertiesExBody{Res: &types.RetrievePropertiesExResponse{}},
-		&methods.RecommendDatastoresBody{Res: &types.RecommendDatastoresResponse{}}, // there is nothing to recommend, and no reason
+		&methods.RecommendDatastoresBody{Res: &types.RecommendDatastoresResponse{}}, // no recommendation, and no reason
 	} {
 		if got := lacking(res); got != "" {
 			t.Errorf("%T lacks %q", res, got)

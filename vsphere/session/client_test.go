@@ -164,10 +164,10 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		refused(2) // the wait has doubled
 		for i := range 10 {
 			time.Sleep(refusedMost * 6 / 5)
-			refused(3 + i) // and never exceeds the maximum
+			refused(3 + i) // the wait never exceeds the maximum
 		}
 		write("wrong2")
-		refused(13) // another one is tried at once
+		refused(13) // the client tries a changed password at once
 		write("right")
 		if _, err := c.Session(t.Context()); err != nil {
 			t.Error(err)
@@ -222,7 +222,7 @@ func TestWithVCenterDownCallersGetTheLastErrorAtOnceAndTheSessionResumes(t *test
 		}
 		l.open(1)
 		c.Lost(before, errors.New("of old"))
-		c.Lost(before, errors.New("of old")) // a late report has no effect
+		c.Lost(before, errors.New("of old")) // a second report about the same session has no effect
 	})
 }
 
@@ -237,7 +237,7 @@ func TestLogoutLeavesNoSessionAndEndsTheClient(t *testing.T) {
 		if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonCancelled {
 			t.Errorf("got %v", err)
 		}
-		c.Logout(t.Context()) // a second one has no effect
+		c.Logout(t.Context()) // a second logout has no effect
 	})
 }
 

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// After an outage, groups wait for the next login, so its back-off must stay short. An outage that lasts costs vCenter an attempt a minute.
+// After an outage, groups wait for the next login, so the client's back-off must stay short. In a long outage, the client makes one attempt a
+// minute.
 func TestALoginIsTriedAgainWithinSixSecondsAndAfterFiveMinutesOnceAMinute(t *testing.T) {
 	var b backoff
 	began := time.Now()
-	attempts := map[bool]int{} // by whether the outage lasts
+	attempts := map[bool]int{} // the key: whether the outage has lasted 5 minutes
 	for now := began; now.Sub(began) < time.Hour+5*time.Minute; now = b.until {
 		lasts := now.Sub(began) >= 5*time.Minute
 		attempts[lasts]++

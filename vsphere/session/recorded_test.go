@@ -26,7 +26,7 @@ var (
 		"RetrieveServiceContent": {"pyvmomi/vcenter-6.5-pbm/0-RetrieveServiceContent.xml"}, "Login": {"pyvmomi/vcenter-6.5-pbm/1-Login.xml"}}
 )
 
-// replay logs in to a server that answers as recorded.
+// replay logs in to a server that sends the recorded answers.
 func replay(t *testing.T, login map[string][]string, more map[string][]string) (*Client, *Session, error) {
 	t.Helper()
 	all := maps.Clone(login)
@@ -81,7 +81,7 @@ func TestUnsetPropertiesAreNotInARecordedAnswer(t *testing.T) {
 	}
 }
 
-// In SPBM's answers, types have a prefix, pbm: or vim25:, and so do the elements of vim25's types.
+// In SPBM's answers, types have the prefix pbm: or vim25:, and elements of vim25's types have a prefix, too.
 func TestWhatARecordedSPBMSays(t *testing.T) {
 	dir := "pyvmomi/vcenter-6.5-pbm/"
 	c, s, err := replay(t, on65, map[string][]string{"PbmRetrieveServiceContent": {dir + "2-PbmRetrieveServiceContent.xml"},

@@ -115,7 +115,7 @@ func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
 		} {
 			was := l.Count("POST session")
 			if was == 0 {
-				was = 1 // the first login
+				was = 1 // the first call logs in first
 			}
 			l.Answer("GET tagging/category", 400, body)
 			if err := c.rest.call(t.Context(), s, askREST); err != nil || l.Count("POST session") != was+1 {
@@ -177,7 +177,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
-		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by a proxy before vCenter
+		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // a proxy in front of vCenter answers 403
 			l.Answer("POST session", status, "<html>")
 			for range 3 {
 				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != vcfault.ReasonTaggingUnavailable || !e.Transient || e.NeedsOperator {
@@ -231,7 +231,7 @@ func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 	})
 }
 
-// An error of the REST API, or of a proxy before it, is always a typed fault, in one line of a bounded length.
+// An error of the REST API, or of a proxy in front of it, is always a typed fault, in one line of a bounded length.
 func FuzzRESTError(f *testing.F) {
 	for _, body := range []string{`{"type":"com.vmware.vapi.std.errors.not_found","value":{"messages":[{"default_message":"no such tag"}]}}`, `<html>`, `{"value":[]}`, ``,
 		`{"type":"com.vmware.vapi.std.errors.already_exists","value":{"messages":[{},{}]}}`} {

@@ -84,7 +84,7 @@ func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
 	}
 }
 
-// An answer must need the same memory however many addresses guests have.
+// The memory that an answer needs must not depend on the number of the guests' addresses.
 func TestValuesThatAreDroppedNeedNoMemory(t *testing.T) {
 	allocated := func(addresses int) int64 {
 		made, err := xml.Marshal(updates(addresses))

@@ -49,7 +49,7 @@ func (l *restLab) vm(name string) string {
 	return ref.Value
 }
 
-// set sets the tags of the VM to wanted. former are the tags that the spec named before.
+// set sets the tags of the VM to wanted. former are the tags that the previous spec named.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
 	return x.c.REST(x.T.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
 		change, err := x.cache.Change(ctx, rs, x.a, wanted, former)
@@ -155,7 +155,7 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
 	inABubble(t, func(t *testing.T, x *tagging) {
 		var all sync.WaitGroup
-		for range 4 { // each with a cache of its own, like replicas
+		for range 4 { // like replicas, each has a cache of its own
 			c := x.client(zerolog.Nop())
 			all.Go(func() {
 				other := *x
@@ -184,7 +184,7 @@ func TestARetryMakesUpForALostReplyToACreation(t *testing.T) {
 			x.LoseReply(method, 1)
 			create := []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}
 			e := vctest.AsError(x.set(create))
-			if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != vcfault.ReasonVCenterUnreachable) { // net/http repeats a read
+			if read := strings.HasPrefix(call, "GET "); !read && (e == nil || e.Reason != vcfault.ReasonVCenterUnreachable) { // net/http itself repeats a GET
 				t.Errorf("%s: %v", call, e)
 			}
 			time.Sleep(time.Hour)
@@ -234,7 +234,7 @@ func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
 	})
 }
 
-// govmomi takes such an id for a name, and looks for it until the stack overflows.
+// govmomi takes an id that is not a URN for a name, and looks the name up in a recursion that overflows the stack.
 func TestAnIDThatIsNotAURNIsNotAVCentersAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

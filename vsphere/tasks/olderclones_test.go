@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// A read for one group can be used for another only if it began after the other's deletion, and showed no clone.
+// A group can use another group's read of the tasks only if that read began after the group's own deletion, and found no clone.
 func TestAGroupTakesAReadOfClonesThatBeganAfterItsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(c *tasks.OlderClones, since time.Time)

@@ -31,7 +31,7 @@ func TestTheKindsOfTasksAreThoseOfARecordedVCenter(t *testing.T) {
 	}
 }
 
-// The task of PowerOnMultiVM_Task is made from the event that ManageIQ recorded of one. The tasks of VMs are its children.
+// The test builds the task of PowerOnMultiVM_Task from the event that ManageIQ recorded of such a task. The tasks of VMs are its children.
 func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
 	event, is := recorded.Event(t, "manageiq/events/TaskEvent-PowerOnMultiVM.yml", "").(*types.TaskEvent)
 	if !is || event.Info.Name != "PowerOnMultiVM_Task" || event.Info.Entity.Type != "Datacenter" {

@@ -69,7 +69,7 @@ func (r *rig) waitKind(ctx context.Context, ref types.ManagedObjectReference, ki
 	return result
 }
 
-// ended ends a task, and requires that its wait ends.
+// ended ends a task, and requires that the wait for the task ends.
 func (r *rig) ended(t testing.TB, ref types.ManagedObjectReference, result <-chan outcome) {
 	t.Helper()
 	r.End(ref, nil, nil)
@@ -95,7 +95,7 @@ func get(t testing.TB, c <-chan outcome) outcome {
 	}
 }
 
-// pending waits until those tasks are awaited, and were read.
+// pending waits until so many tasks are awaited and each was read.
 func (r *rig) pending(t testing.TB, tasks int) {
 	t.Helper()
 	vctest.Eventually(t, "the tasks are awaited", func() bool {
@@ -218,7 +218,7 @@ func TestWhenRunEndsItEndsTheWaits(t *testing.T) {
 	})
 }
 
-// Tasks of one kind take about the same time. After the first task, the waiter must know this time.
+// Tasks of one kind take about the same time. After the first task of a kind, the waiter must know how long the next one takes.
 func TestATaskIsReadWhenItShouldHaveEnded(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		for i, took := range []time.Duration{time.Second, time.Second, 1500 * time.Millisecond} {

@@ -21,7 +21,7 @@ func causedBy(f, cause types.BaseMethodFault, text string) types.BaseMethodFault
 	return f
 }
 
-// vCenter puts causes into faultMessage (vmware/vic#7634, #8040), and into the causes of causes.
+// vCenter puts causes into faultMessage (vmware/vic#7634, #8040), and into the faultMessage of causes.
 func TestTheCauseThatVCenterNamesIsShown(t *testing.T) {
 	const vsan = "1 usable fault domains. The operation requires 2 more."
 	for name, c := range map[string]struct {

@@ -62,7 +62,7 @@ func TestEachFaultOfVCenterIsClassified(t *testing.T) {
 					base = vim[base]
 				}
 			}
-			if base == "" || name == "VimFault" || name == "RuntimeFault" { // the root types classify nothing
+			if base == "" || name == "VimFault" || name == "RuntimeFault" { // the root types are in no class
 				continue
 			}
 			seen++
@@ -105,7 +105,7 @@ func TestNoFaultHasTwoRowsAndNoRowRepeatsWhatItsBaseSays(t *testing.T) {
 	}
 }
 
-// The faults that end without an operator are a promise: every other fault shows as ERROR, with what to do.
+// The server promises that the faults listed here end without an operator: every other fault shows as ERROR, with advice.
 func TestOnlyWhatNamesAMomentIsTransient(t *testing.T) {
 	var reasons []string
 	for _, r := range table {

@@ -228,7 +228,7 @@ func ReasonOf(t testing.TB, err error) string {
 	return e.Reason
 }
 
-// Mentions reports whether a text has all parts.
+// Mentions reports whether a text contains all parts.
 func Mentions(text string, parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
 }
@@ -269,13 +269,13 @@ func Value[T any](x T, err error) T {
 	return x
 }
 
-// REST is a transport that can replace answers of a vCenter's REST API. It counts the calls, by the names that its function name returns.
+// REST is a transport that can replace answers of a vCenter's REST API. REST counts the calls by name; its function name names a call.
 type REST struct {
 	name func(*http.Request) string
 
 	mu   sync.Mutex
 	made map[string]int
-	// instead are the answers that replace vCenter's, each once, by the call's name.
+	// instead are the answers that replace vCenter's answers, each for one call, by the call's name.
 	instead map[string][]*http.Response
 	// Agent and OpID are the user agent and the operation ID of the last call.
 	Agent, OpID string

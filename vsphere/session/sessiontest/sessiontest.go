@@ -18,7 +18,8 @@ func Config(w *vctest.World) session.Config {
 	return quick(cfg, w)
 }
 
-// quick lets a client call its vCenter's functions directly, if the vCenter is on a network in memory: HTTP and XML take three times as long.
+// quick lets a client call the functions of its vCenter directly, without HTTP and XML, if the vCenter is on an in-memory network: calls
+// through HTTP and XML take three times as long.
 func quick(cfg session.Config, w *vctest.World) session.Config {
 	if w.Network != nil {
 		cfg.Dial, cfg.Through = w.Network.DialContext, w.Direct

@@ -142,7 +142,7 @@ func write(out *bytes.Buffer, name, kind string, tree any) {
 		}
 	}
 	if name == "Reason" && object["UserName"] != nil {
-		kind = "TaskReasonUser" // Go's JSON omits it
+		kind = "TaskReasonUser" // Go's JSON omits the type
 	}
 	var keys []string
 	for key := range object {

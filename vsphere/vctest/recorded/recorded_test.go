@@ -14,7 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// evidence matches what the source of a row must contain, by how the row is known.
+// evidence matches the text that the source of a row must contain, by the row's certainty.
 var evidence = map[string]*regexp.Regexp{
 	"documented": regexp.MustCompile(`\S`),
 	"recorded":   regexp.MustCompile(`recorded`),
