@@ -21,7 +21,7 @@ func get(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	response, err := http.Get(url)
 	must.Succeed(t, err)
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	text, err := io.ReadAll(response.Body)
 	must.Succeed(t, err)
 	return response.StatusCode, string(text)

@@ -109,7 +109,7 @@ func do(t *testing.T, c *http.Client, method, url string) (code int, body string
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	raw, _ := io.ReadAll(response.Body)
 	return response.StatusCode, string(raw)
 }

@@ -58,7 +58,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		response, err := c.Do(r)
 		must.Succeed(t, err)
-		defer response.Body.Close() //nolint:errcheck // it was only read
+		defer response.Body.Close() //nolint:errcheck // the body was only read
 		fmt.Fprintf(&output, "%s %s: %d %v\n", method, path, response.StatusCode, response.Header)
 		_ = response.Header.Write(&output)
 		buffer := make([]byte, 1<<20)
@@ -111,7 +111,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		c.Jar, _ = cookiejar.New(nil)
 		response, err := c.PostForm(p.url+"/ui/sign-in", url.Values{"token": {token}, "to": {"/ui/groups/default/web"}})
 		must.Succeed(t, err)
-		defer response.Body.Close() //nolint:errcheck // it was only read
+		defer response.Body.Close() //nolint:errcheck // the body was only read
 		page, _ := io.ReadAll(response.Body)
 		fmt.Fprintf(&output, "sign-in: %d %v %v %s\n", response.StatusCode, response.Header, c.Jar, page)
 		for _, path := range []string{"/", "/ui/groups/default/web", "/ui/docs/reference", "/groups", "/?q=x"} {

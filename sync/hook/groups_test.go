@@ -54,7 +54,7 @@ func look(t *testing.T, k *controller, known *bool) func(path string) (code int,
 		t.Helper()
 		response, err := server.Client().Get(server.URL + path)
 		must.Succeed(t, err)
-		defer response.Body.Close() //nolint:errcheck // it was only read
+		defer response.Body.Close() //nolint:errcheck // the body was only read
 		body, err := io.ReadAll(response.Body)
 		must.Succeed(t, err)
 		return response.StatusCode, strings.TrimSpace(string(body)), response.Header

@@ -212,7 +212,7 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		response, err := server.Client().Do(r)
 		must.Succeed(t, err)
-		defer response.Body.Close() //nolint:errcheck // it was only read
+		defer response.Body.Close() //nolint:errcheck // the body was only read
 		var text bytes.Buffer
 		_, _ = text.ReadFrom(response.Body)
 		if code != 0 && response.StatusCode != code {

@@ -23,8 +23,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// answers are what the hooks answer in the stories and for the random observations of sync/planner: of the statuses and the children, as
-// many as say all that they say often enough.
+// answers are the statuses and children with which the hooks answer in the stories and for the random observations of sync/planner,
+// without those that telling leaves out.
 var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMessage }, err error) {
 	dir, err := os.MkdirTemp("", "vmgroup-e2e-")
 	if err != nil {
@@ -65,12 +65,13 @@ var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMes
 	return a, nil
 })
 
-// telling leaves out each value that adds nothing: enough others have each of its fields, and each of its words (a reason, a phase) there.
+// telling leaves out each value that adds nothing: enough of the kept values have each of its fields, with each of its words (a reason, a
+// phase) in that field.
 func telling(values []json.RawMessage, enough int) (kept []json.RawMessage) {
 	count := map[string]int{}
 	for _, text := range values {
 		var value any
-		_ = json.Unmarshal(text, &value) // it was a part of a value that was read
+		_ = json.Unmarshal(text, &value) // the text is a part of a value that was decoded before, so it is valid
 		parts := map[string]bool{}
 		partsOf("", value, parts)
 		rare := false
@@ -90,7 +91,7 @@ func telling(values []json.RawMessage, enough int) (kept []json.RawMessage) {
 
 var word = regexp.MustCompile("^[A-Za-z]+$")
 
-// partsOf collects the paths of a value's fields, those that hold a word with it.
+// partsOf collects the paths of a value's fields. If a field holds a word, its path ends with the word.
 func partsOf(path string, value any, into map[string]bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -113,8 +114,8 @@ func partsOf(path string, value any, into map[string]bool) {
 	}
 }
 
-// If the API server pruned, defaulted or rounded a status, it would differ from the answer, and Metacontroller would write it again
-// at every sync.
+// If the API server pruned, defaulted or rounded a status, it would differ from the answer, and Metacontroller would write the status
+// again at every sync.
 func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 	k := api(t)
 	a, err := answers()
@@ -136,7 +137,7 @@ func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 		if got := stored.Object["status"]; !reflect.DeepEqual(got, any(status)) {
 			t.Errorf("%s\nis stored as\n%v", text, got)
 		}
-		if i%20 == 0 { // a second write changes nothing
+		if i%20 == 0 { // a second write of the same status must change nothing
 			again, err := groups.UpdateStatus(ctx, stored, update)
 			if err != nil || again.GetResourceVersion() != stored.GetResourceVersion() {
 				t.Errorf("the second write changes it (%v): %s", err, text)
@@ -179,7 +180,7 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 		must.Succeed(t, err)
 		objects := k.Resource(kind).Namespace(namespace)
 		if err := objects.Delete(ctx, child.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			t.Fatal(err) // a Service of another type is a case of its own
+			t.Fatal(err) // a change of a Service's type is another case than its creation
 		}
 		if _, err := objects.Create(ctx, &child, dryly); err != nil {
 			t.Fatalf("%v: %s", err, raw)
@@ -208,8 +209,8 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	t.Logf("children: %v", count)
 }
 
-// lacks names what a stored value lacks of the expected one, or has otherwise. The stored value can have more fields, but no longer
-// lists.
+// lacks lists the parts of the expected value that the stored value lacks or has with other contents. The stored value can have more
+// fields, but its lists can't be longer.
 func lacks(path string, stored, wanted any) (missing []string) {
 	switch w := wanted.(type) {
 	case map[string]any:
@@ -237,7 +238,7 @@ func lacks(path string, stored, wanted any) (missing []string) {
 	return missing
 }
 
-// The CRD bounds the names of groups, and so those of children.
+// The CRD bounds the length of a group's name, and thereby the length of the children's names.
 func TestAChildWithTheLongestNameIsAccepted(t *testing.T) {
 	k := api(t)
 	a, err := answers()

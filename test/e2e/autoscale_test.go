@@ -38,7 +38,7 @@ func load(t *testing.T, requests *atomic.Int64) *httptest.Server {
 	return s
 }
 
-// The autoscaler is Kubernetes' own, with the rights that it has in every cluster.
+// The test runs the autoscaler of Kubernetes itself, with the rights that it has in every cluster.
 func TestAnAutoscalerScalesAGroupAsTheDocumentsSay(t *testing.T) {
 	k := api(t)
 	must.Succeed(t, k.StartAutoscaler())

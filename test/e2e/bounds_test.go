@@ -46,7 +46,7 @@ func specSchema(t *testing.T) *bounded {
 // breach is one bound, and a value just outside it.
 type breach struct {
 	path  string
-	bound string // in the API server's words: the number, or a value that is allowed
+	bound string // the bound in the API server's words: the number, or an allowed value
 	set   func(spec map[string]any)
 }
 
@@ -100,7 +100,7 @@ func breaches(path string, s *bounded, value any, set func(spec map[string]any, 
 	return all
 }
 
-// The full sample has every field, except for those that exclude others.
+// The full sample has every field, except for fields that exclude fields of the sample.
 func TestTheAPIServerEnforcesEveryBoundOfTheSchemaAndNamesIt(t *testing.T) {
 	k := api(t)
 	full := parse(t, read(t, repository+"/manifests/samples/vmgroup-full.yaml"))
@@ -127,7 +127,7 @@ func TestTheAPIServerEnforcesEveryBoundOfTheSchemaAndNamesIt(t *testing.T) {
 	t.Logf("%d bounds", len(all))
 }
 
-// deepCopy makes a value one that a client can send.
+// deepCopy returns a copy of a value that contains only types that a client can send.
 func deepCopy(t *testing.T, v map[string]any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(v)

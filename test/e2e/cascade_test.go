@@ -15,7 +15,7 @@ import (
 
 const deletionGuard = repository + "/charts/vmgroup/files/cluster/deletionguard.yaml"
 
-// eachWay names the ways in which a client can ask that dependents stay.
+// eachWay returns the options with which a client can ask the API server to keep dependents, by name.
 func eachWay() map[string]metav1.DeleteOptions {
 	orphan, yes := metav1.DeletePropagationOrphan, true
 	return map[string]metav1.DeleteOptions{"propagationPolicy": {PropagationPolicy: &orphan}, "orphanDependents": {OrphanDependents: &yes}}
@@ -56,13 +56,13 @@ func TestTheAPIServerRefusesADeletionThatOrphans(t *testing.T) {
 	}
 
 	t.Log("everything else passes")
-	k.kubectl(t, append(of, "label", "vg", "before", "team=a")...) // with the finalizer that it had
+	k.kubectl(t, append(of, "label", "vg", "before", "team=a")...) // this group already has the finalizer orphan
 	k.kubectl(t, append(of, "delete", "vg", "before", "--timeout=1m")...)
 	k.passes(t, "foreground", "", append(of, "delete", "vg", "web", "--cascade=foreground")...)
 	k.kubectl(t, append(of, "delete", "vg", "web", "--timeout=1m")...)
 }
 
-// vmsAre are the VMs of a group by name, with their moRefs; whether they have a stamp says who manages them.
+// vmsAre lists the VMs of a group with their moRefs and power states.
 func (r *rig) vmsAre(t *testing.T, namespace, name string) (all []string) {
 	t.Helper()
 	for vm, properties := range r.vms(t, namespace, name) {
@@ -138,13 +138,13 @@ func TestEachKindOfDeletionDoesWhatItsUserMeans(t *testing.T) {
 	r.kubectl(t, "delete", "-f", deletionGuard)
 	two(namespace, "let", "")
 	was = r.vmsAre(t, namespace, "let")
-	eventually(t, func() string { // the policy is enforced for a moment more
+	eventually(t, func() string { // the API server enforces a deleted policy for a moment longer
 		if _, err := r.Kubectl("-n", namespace, "patch", "vg", "let", "--type=merge", "-p", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup","orphan"]}}`); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	r.StopControllers() // the garbage collector waits until the server was called
+	r.StopControllers() // the garbage collector must not act before the server was called
 	k("delete", "vg", "let", "--cascade=orphan", "--wait=false")
 	eventually(t, func() string {
 		if k("get", "vg", "let", "-o", "jsonpath={.status.orphaned}") != "true" {

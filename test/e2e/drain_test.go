@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// The time counts from the write that announces it to Kubernetes.
+// The drain time begins with the write that announces the draining to Kubernetes.
 func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "drain")
@@ -40,7 +40,7 @@ func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 		if took := at.Sub(writes[0].At); took < drain || took > drain+time.Minute {
 			t.Errorf("%s: taken down %s after the slice was written", c.what, took)
 		}
-		if len(writes) > 2 { // that the endpoint is terminating, and since when
+		if len(writes) > 2 { // two writes suffice: that the endpoint is terminating, and since when
 			t.Errorf("%s: %d writes of the slice until then: %v", c.what, len(writes), writes)
 		}
 		if c.what == "scaled" {
@@ -56,7 +56,7 @@ func (r *rig) taken() int {
 	return calls["ShutdownGuest"] + calls["PowerOffVM_Task"]
 }
 
-// slices are the writes of a namespace's EndpointSlices that were not refused.
+// slices lists the accepted writes of a namespace's EndpointSlices.
 func (r *rig) slices(t *testing.T, namespace string) (of []cluster.Write) {
 	t.Helper()
 	all, err := r.Writes()

@@ -69,7 +69,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 	r.up(t, namespace, "web", 1)
 	next := rand.Text()
 	write(t, r.path("token-next"), next)
-	r.letsIn(t, next) // and the old one
+	r.letsIn(t, next) // the server accepts the next token in addition to the old one
 	before := r.refused(t)
 	r.setToken(t, next, 61)
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=2")

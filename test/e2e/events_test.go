@@ -19,7 +19,7 @@ type event struct {
 	Count                                     int
 }
 
-// events are the Events of a group. Each of ours must be complete.
+// events returns the Events of a group. Each Event of the server must be complete.
 func (r *rig) events(t *testing.T, namespace, name string) []event {
 	t.Helper()
 	var list struct{ Items []event }
@@ -84,7 +84,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 		}
 	}
 	says("MemberRemoved", "web-2 (", "scale-in: from 3 members to 2")
-	says("MemberGone", "Removed in vCenter by ", ": web-", "("+gone+")") // vCenter's events name the user
+	says("MemberGone", "Removed in vCenter by ", ": web-", "("+gone+")") // the user's name is from vCenter's events
 	says("UpdateFinished", "finished")
 	says("TemplateNotFound", `template "typo" not found`)
 	if bad := all["SyncError"]; len(bad) > 0 {
@@ -95,7 +95,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 	r.settled(t, namespace, "web", 2)
 	settled := time.Now()
 	time.Sleep(2 * resync)
-	for _, e := range r.events(t, namespace, "web") { // an Event that the rate limit delays comes later, with an earlier time
+	for _, e := range r.events(t, namespace, "web") { // an Event that the rate limit delayed arrives later, but with an earlier time
 		if e.LastTimestamp.After(settled) {
 			t.Errorf("a settled group has a new Event: %+v", e)
 		}

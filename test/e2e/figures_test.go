@@ -33,7 +33,7 @@ func figuresOf(t *testing.T) *rig {
 	return life(t)
 }
 
-// figure is a row of the table that is printed at the end: what was measured, with each vCenter, and how much it can be at most.
+// figure is a row of the table that is printed at the end: what was measured, the value with each vCenter, and the greatest allowed value.
 type figure struct {
 	what string
 	most float64
@@ -76,9 +76,9 @@ func (f *figureTable) write(all []kind) string {
 	return text.String()
 }
 
-// What users see of the server's speed, as the API server has it, through a real Metacontroller: with the embedded vCenter and with
-// govmomi's plain simulator, each in a process of its own, or with the vCenter of FIGURES_VCENTER. Ratios are to a bare loop with the same
-// slots and the same vCenter, right before.
+// The test measures the speed that users see in the API server's objects, through a real Metacontroller: with the embedded vCenter and
+// with govmomi's plain simulator, each in a process of its own, or with the vCenter of FIGURES_VCENTER. Ratios are to a bare loop with the
+// same slots and the same vCenter, right before.
 func TestFigures(t *testing.T) {
 	r := figuresOf(t)
 	all := kinds
@@ -115,12 +115,12 @@ func TestFigures(t *testing.T) {
 }
 
 // besideBare measures how long groups take from kubectl apply until the status shows all members ready, and from kubectl delete until they
-// are gone, each as a multiple of a bare loop's time, and the calls of vCenter a member. The server has just started.
+// are gone, each as a multiple of a bare loop's time, and counts the vCenter calls per member. The server starts anew for each round.
 func (r *rig) besideBare(t *testing.T, f bare.Fleet, u *url.URL) (up, down, upCalls, downCalls float64) {
 	t.Helper()
 	var ups, downs, callsUp, callsDown []float64
 	for range *figuresRounds {
-		r.server.Kill() // it would read what the bare loop does
+		r.server.Kill() // otherwise the server would read the changes of the bare loop
 		r.rest(t)
 		bareUp, err := f.BringUp(context.Background(), bare.At(u))
 		must.Succeed(t, err)
@@ -140,7 +140,7 @@ func (r *rig) besideBare(t *testing.T, f bare.Fleet, u *url.URL) (up, down, upCa
 		t.Logf("vCenter calls a member: %s", middle.each(before, members))
 		ups, callsUp = append(ups, took.Seconds()/bareUp.Seconds()), append(callsUp, float64(middle.vims()-before.vims())/members)
 
-		time.Sleep(5 * time.Second) // what follows an answer is written
+		time.Sleep(5 * time.Second) // until Metacontroller has written the last answer
 		r.rest(t)
 		middle, began = r.traffic(t), its.remove(t)
 		its.gone(t, 10*time.Minute)
@@ -152,7 +152,7 @@ func (r *rig) besideBare(t *testing.T, f bare.Fleet, u *url.URL) (up, down, upCa
 	return median(ups), median(downs), median(callsUp), median(callsDown)
 }
 
-// behindFifty is how long a group of one takes that is applied right after a group of fifty, in times of a bare clone.
+// behindFifty measures how long a group of one takes that is applied right after a group of fifty, as a multiple of a bare clone's time.
 func (r *rig) behindFifty(t *testing.T, u *url.URL) float64 {
 	t.Helper()
 	r.server.Kill()
@@ -178,7 +178,7 @@ func (r *rig) behindFifty(t *testing.T, u *url.URL) float64 {
 	return median(took) / clone.Seconds()
 }
 
-// settledFigures are those of 100 groups that are settled, until an operator destroys members of them one after another.
+// settledFigures measures 100 settled groups, and then how they heal when an operator destroys members one after another.
 func (r *rig) settledFigures(t *testing.T, rows *figureTable, k kind, u *url.URL) {
 	t.Helper()
 	const groups, watched = 100, 20 * time.Second
@@ -193,7 +193,7 @@ func (r *rig) settledFigures(t *testing.T, rows *figureTable, k kind, u *url.URL
 	after := r.traffic(t)
 	t.Logf("settled: %s", after.since(before))
 	rows.note(k, "100 settled groups: writes in 20 s", 0, float64(after.writes-before.writes))
-	const waits = "WaitForUpdatesEx" // of the stream, which is open all the time
+	const waits = "WaitForUpdatesEx" // the waits of the stream, which is always open
 	rows.note(k, "their calls of vCenter in 20 s, without the waits of the stream", 0, float64(after.vims()-before.vims()-after.methods[waits]+before.methods[waits]))
 
 	client := clientAt(t, k, u)
@@ -230,7 +230,7 @@ func (r *rig) settledFigures(t *testing.T, rows *figureTable, k kind, u *url.URL
 	if k.events {
 		rows.note(k, "seconds until its clone begins, at most", 1, slices.Max(began))
 		rows.note(k, "seconds from its power-on until the status says so, at most", 3, slices.Max(back))
-	} else { // the lost ones may still run, as far as the server knows
+	} else { // without events, the server must assume that the lost members still run
 		r.kubectl(t, "-n", its.namespace, "annotate", "vg", "--all", "vm.codeconnect.vmworld.com/abandon=true")
 	}
 	its.remove(t)
@@ -254,8 +254,8 @@ func moRefOf(g *v1alpha1.VmGroup, ordinal int32) string {
 	return ""
 }
 
-// How long 2,000 groups of one take that are applied at once, and what is asked and written while they are settled. They stay until the
-// cluster ends.
+// The test measures how long 2,000 groups of one take that are applied at once, and the calls and writes while the groups are settled. The
+// groups stay until the cluster ends.
 func TestFiguresOfThousandsOfGroups(t *testing.T) {
 	r := figuresOf(t)
 	const groups, slots, clone = 2000, 8, time.Second
@@ -272,7 +272,7 @@ func TestFiguresOfThousandsOfGroups(t *testing.T) {
 	t.Logf("FIGURE %d settled groups: %s", groups, r.traffic(t).since(before))
 }
 
-// What groups at rest cost, beyond a cluster without groups, and how late the status of one of them is.
+// The test measures what groups at rest cost, beyond a cluster without groups, and how late the status of such a group is.
 func TestFiguresAtRest(t *testing.T) {
 	r := figuresOf(t)
 	u := r.vcenterOf(t, kinds[0], 0, 0)
@@ -310,7 +310,7 @@ func TestFiguresAtRest(t *testing.T) {
 	}
 }
 
-// lateness says how late the status is when an operator destroys members of groups at rest, one after another.
+// lateness measures how late the status is when an operator destroys members of groups at rest, one after another.
 func (r *rig) lateness(t *testing.T, its *followed, u *url.URL) {
 	t.Helper()
 	client := clientAt(t, kinds[0], u)
@@ -334,13 +334,13 @@ func (r *rig) lateness(t *testing.T, its *followed, u *url.URL) {
 	its.running(t, len(its.groups), 1, 5*time.Minute)
 }
 
-// restarted says when a restarted server heals a group of which a member was destroyed while it was down.
+// restarted measures when a restarted server heals a group that lost a member while the server was down.
 func (r *rig) restarted(t *testing.T, its *followed, u *url.URL) {
 	t.Helper()
 	client := clientAt(t, kinds[0], u)
 	var healed []float64
 	for round := range 3 {
-		time.Sleep(2 * time.Minute) // all are at rest
+		time.Sleep(2 * time.Minute) // until all groups are at rest
 		r.server.Kill()
 		name := fmt.Sprintf("web-%d", 20+round)
 		was := its.member(name)
@@ -360,7 +360,8 @@ func (r *rig) restarted(t *testing.T, its *followed, u *url.URL) {
 	}
 }
 
-// clientAt logs in, as an operator where vCenter tells accounts apart: what another replica destroys waits for the next call.
+// clientAt logs in, as an operator where vCenter distinguishes accounts: with the server's account, a destroyed VM would look like the work
+// of another replica, and the server would react only at the next call.
 func clientAt(t *testing.T, k kind, u *url.URL) *govmomi.Client {
 	t.Helper()
 	by := *u

@@ -31,7 +31,7 @@ type sizing struct {
 
 var upToThousand, more = sizing{120, "45s", "90s"}, sizing{300, "60s", "180s"}
 
-// at gives the server a vCenter and slots, and Metacontroller other flags.
+// at restarts the server with a vCenter and a number of slots, and Metacontroller with the flags for a size.
 func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
 	t.Helper()
 	r.metacontroller.Kill()
@@ -45,7 +45,7 @@ func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
 	r.startMetacontroller(t, strings.Fields(*figuresFlags)...)
 }
 
-// followed are the groups of a namespace as the API server has them, by name.
+// followed has the groups of a namespace, by name, as a watch of the API server reports them.
 type followed struct {
 	rig       *rig
 	namespace string
@@ -178,11 +178,11 @@ func (f *followed) gone(t *testing.T, most time.Duration) {
 	f.until(t, "gone", most, func(all map[string]*v1alpha1.VmGroup) bool { return len(all) == 0 })
 }
 
-// traffic is what has passed so far, and the processor time that it took.
+// traffic counts the calls and writes so far, and the processor time that each process took.
 type traffic struct {
 	at                                    time.Time
 	calls, writes                         int
-	methods                               map[string]int // of vCenter, and how often the server has called each
+	methods                               map[string]int // how often the server has called each method of vCenter
 	kube, metacontroller, server, vcenter time.Duration
 }
 
@@ -198,7 +198,7 @@ func (r *rig) traffic(t *testing.T) traffic {
 	return n
 }
 
-// cores is how much of a core all but vCenter took since then.
+// cores returns the processor time of all processes but vCenter since was, in cores.
 func (n traffic) cores(was traffic) float64 {
 	took := n.kube + n.metacontroller + n.server - was.kube - was.metacontroller - was.server
 	return took.Seconds() / n.at.Sub(was.at).Seconds()
@@ -229,7 +229,7 @@ func (r *rig) vcenterCalls(t *testing.T) map[string]int {
 	return calls
 }
 
-// since is the traffic since then, a second.
+// since describes the traffic since was: rates per second, and processor times.
 func (n traffic) since(was traffic) string {
 	seconds := n.at.Sub(was.at).Seconds()
 	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s, vCenter %.1f s",
@@ -237,7 +237,7 @@ func (n traffic) since(was traffic) string {
 		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds(), (n.vcenter - was.vcenter).Seconds())
 }
 
-// each lists the vCenter calls since then for each of so many members, those that are made most first.
+// each lists the vCenter calls since was, per member, the most frequent method first.
 func (n traffic) each(was traffic, members float64) string {
 	var all []string
 	count := func(method string) int { return n.methods[method] - was.methods[method] }
@@ -249,7 +249,7 @@ func (n traffic) each(was traffic, members float64) string {
 	return strings.Join(all, ", ")
 }
 
-// lastDone is when the last action of a kind ended, as the server's log has it.
+// lastDone returns the time at which the last action of a kind ended, by the server's log.
 func (r *rig) lastDone(t *testing.T, op string) (last time.Time) {
 	t.Helper()
 	for line := range strings.Lines(r.server.Log()) {

@@ -22,15 +22,17 @@ import (
 )
 
 const (
-	// servesVCenter makes this binary serve a vCenter, and run no test: the kind, the address, and how long clones and power operations take.
+	// servesVCenter names the variable that makes this binary serve a vCenter, and run no test. Its value has the kind, the address, and the
+	// durations of clones and of power operations.
 	servesVCenter = "E2E_VCENTER"
-	// figuresVCenter is the URL of a vCenter that is measured instead, https://user:password@host/sdk. It needs the template.
+	// figuresVCenter names the variable with the URL of a vCenter to measure instead, https://user:password@host/sdk. The vCenter must have
+	// the template.
 	figuresVCenter = "FIGURES_VCENTER"
 )
 
 const template = "vm-operator-template"
 
-// kind is a kind of vCenter. By the events of some, the server knows that a lost member was destroyed, so that it clones another.
+// kind is a kind of vCenter. With events, the server learns that a lost member was destroyed, and clones another.
 type kind struct {
 	name   string
 	events bool
@@ -97,7 +99,7 @@ func servePlain(listen string, clone, power time.Duration) error {
 	return nil
 }
 
-// login is what both simulators accept.
+// login is an account that both simulators accept.
 var login = url.UserPassword("user", "pass")
 
 // wait waits for the end of a task that a call began.
@@ -110,13 +112,13 @@ func wait(ctx context.Context) func(*object.Task, error) error {
 	}
 }
 
-// vcenterOf starts a vCenter in a process of its own, until the test ends; the one that is given needs no start.
+// vcenterOf starts a vCenter of a kind in a process of its own, until the test ends. It does not start the vCenter of FIGURES_VCENTER.
 func (r *rig) vcenterOf(t *testing.T, k kind, clone, power time.Duration) *url.URL {
 	t.Helper()
 	if k.serve == nil {
 		u, err := url.Parse(os.Getenv(figuresVCenter))
 		if err != nil {
-			t.Fatalf("%s is not a URL", figuresVCenter) // without the password
+			t.Fatalf("%s is not a URL", figuresVCenter) // err is left out, because it has the URL with the password
 		}
 		return u
 	}
@@ -141,13 +143,13 @@ func hasTemplate(u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	defer client.Logout(ctx) //nolint:errcheck // it was only asked
+	defer client.Logout(ctx) //nolint:errcheck // the session only read
 	_, err = find.NewFinder(client.Client).VirtualMachine(ctx, template)
 	return err
 }
 
-// rest waits until the simulator has nothing to do: for each change, govmomi's collects again all that a stream watches, also for a stream
-// whose client is gone, and takes one processor for that.
+// rest waits until the simulator is idle: for each change, govmomi's simulator collects again all objects that a stream watches, even a
+// stream whose client is gone, and keeps one processor busy.
 func (r *rig) rest(t *testing.T) {
 	t.Helper()
 	if r.simulator == nil {

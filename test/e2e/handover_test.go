@@ -12,10 +12,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// handover are the commands with which the documents hand spec.replicas over to an autoscaler.
+// handover matches the commands with which the documents hand spec.replicas over to an autoscaler.
 var handover = regexp.MustCompile("(?s)With `kubectl apply`, or Argo CD[^\n]*\n\n *```sh\n(.*?)```\n.*?With `kubectl apply --server-side`[^\n]*\n\n *```sh\n(.*?)```")
 
-// Each step is that of docs/day-to-day.md, "Scale a group by its load". Without the second one, the fourth destroys all members but one.
+// The steps are those of docs/day-to-day.md, "Scale a group by its load". Without the second step, the fourth one destroys all members but
+// one.
 func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 	k := api(t)
 	bin, err := cluster.Build(kubernetes, os.Stderr, "kubectl")
@@ -30,7 +31,7 @@ func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 		namespace string
 		apply     []string
 		commands  string
-		scaled    bool // by another client, before
+		scaled    bool // another client has scaled the group before
 		want      string
 	}{
 		"kubectl apply":                   {"hand-over-1", nil, found[1], true, "8"},
@@ -60,7 +61,7 @@ func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 					t.Fatalf("%v\n%s", err, out)
 				}
 				differs, err := k.Kubectl(append(append(of, "diff", "-f", file), c.apply...)...)
-				if err != nil { // it exits with 1 if there are differences
+				if err != nil { // kubectl diff exits with 1 if there are differences
 					differs += err.Error()
 				}
 				if !regexp.MustCompile(`(?m)^\s*\+ +memory: 2$`).MatchString(differs) || regexp.MustCompile(`(?m)^\s*[-+] +replicas`).MatchString(differs) {

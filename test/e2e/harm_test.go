@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// lost counts the members of a group that were there before and are gone.
+// lost counts the members that the group had before and lacks after.
 func lost(before, after *v1alpha1.VmGroup) (n int) {
 	for _, ref := range moRefs(before) {
 		if !slices.Contains(moRefs(after), ref) {
@@ -23,17 +23,17 @@ func lost(before, after *v1alpha1.VmGroup) (n int) {
 	return n
 }
 
-// stays watches a group for a while, and returns it.
+// stays waits for a while, and returns the group.
 func (r *rig) stays(t *testing.T, namespace, name string, during time.Duration) *v1alpha1.VmGroup {
 	t.Helper()
-	time.Sleep(during) // what must not happen has no end to wait for
+	time.Sleep(during) // the absence of an event can only be seen by waiting
 	g := r.group(t, namespace, name)
 	t.Logf("%s, %d of %d, %d ready: %s", g.Status.Phase, g.Status.CurrentReplicas, g.Status.DesiredReplicas, g.Status.ReadyReplicas, g.Status.LastMessage)
 	return g
 }
 
-// Two updates whose clones succeed, and that can't be carried out: no key provider, and a place without an address. 4 of 8 members, and one of
-// 6, were lost for them.
+// The clones of two updates succeed, but the updates can't be completed: vCenter has no key provider, or the place has no free address. A
+// former version of the server destroyed 4 of 8 members, and one of 6, for these updates.
 func TestNoHealthyMemberGoesForOneThatIsNeverFinished(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "never-finished")
@@ -68,7 +68,7 @@ func TestNoHealthyMemberGoesForOneThatIsNeverFinished(t *testing.T) {
 	}
 }
 
-// hostWithoutTemplates returns a host that has a member, whose path ends in its ordinal, and no template.
+// hostWithoutTemplates returns a host that runs a member and has no template. members is the path of the members without the ordinal.
 func (r *rig) hostWithoutTemplates(t *testing.T, members string, count int) string {
 	t.Helper()
 	hostOf := func(vm string) string {
@@ -86,7 +86,7 @@ func (r *rig) hostWithoutTemplates(t *testing.T, members string, count int) stri
 	return ""
 }
 
-// A member that was given up returned as a member, and one that had run all the time was destroyed.
+// In a former version, a member that had been given up became a member again when its VM returned, and the server destroyed its replacement.
 func TestAMemberThatWasGivenUpAndReturnsTakesNoMembersPlace(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "returns")
@@ -118,7 +118,7 @@ func TestAMemberThatWasGivenUpAndReturnsTakesNoMembersPlace(t *testing.T) {
 	}
 }
 
-// What abandon leaves behind, a typo in spec.replace, and ranges that run down were told by nothing.
+// A former version reported neither the VMs that abandon leaves behind, nor a typo in spec.replace, nor that ranges have few free addresses.
 func TestWhatAnOperatorMistypesOrLeavesBehindIsTold(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "told")
@@ -147,7 +147,7 @@ func TestWhatAnOperatorMistypesOrLeavesBehindIsTold(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "wait", "--for=delete", "vg/ab", "--timeout=2m")
 }
 
-// A guest without an address can never be ready by GuestIP: its VM was destroyed and cloned again for ever.
+// A guest without an address is never ready by GuestIP: a former version destroyed its VM and cloned it again, without end.
 func TestASpecThatIsNeverReadyIsNotClonedForEver(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "never-ready")
@@ -178,7 +178,7 @@ spec:
 	r.settled(t, namespace, "bridge", 1)
 }
 
-// Where no VmGroup is left, the list of orphans is needed most, and was refused.
+// Where no VmGroup is left, users need the list of orphans most, but a former version refused an empty list of VmGroups.
 func TestOrphansAreListedWhereNoVmGroupIsLeft(t *testing.T) {
 	r := life(t)
 	list := r.kubectl(t, "-n", r.namespace(t, "no-groups"), "get", "vmgroups", "-o", "yaml")

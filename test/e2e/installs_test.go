@@ -58,7 +58,7 @@ func (r *rig) statuses(t *testing.T, namespace string) (n int) {
 }
 
 // A team has two vCenters, and a label says which one a group belongs to. Changing the label of a group with VMs, where no policy
-// forbids it, moves nothing, and there is a way back, and a way out.
+// forbids it, moves no VM. The user can undo the change, or delete the group.
 func TestRelabelingAGroupForAnotherInstallMovesNothing(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "two-installs")
@@ -126,7 +126,8 @@ func TestRelabelingAGroupForAnotherInstallMovesNothing(t *testing.T) {
 	two.onePerOrdinal(t, namespace, "empty", 0)
 }
 
-// Without the policies: two installs select a new group, or its label changes while its first VM is cloned. One vCenter has its VMs.
+// Without the policies, two installs can select a new group, or its label can change while its first VM is cloned. Still, only one vCenter
+// may have the group's VMs.
 func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "two-selectors")
@@ -187,8 +188,8 @@ func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
 	k("delete", "vg", "--all", "--timeout=3m")
 }
 
-// A group has VMs when a second install begins to select it: a wrong selector, without the policies that forbid it. The first one serves
-// it as before, and the second neither makes VMs nor writes what it thinks of it in turns with the first.
+// A second install begins to select a group that has VMs, because of a wrong selector that no policy forbids. The first install must serve
+// the group as before, and the second one must make no VMs, nor overwrite the status that the first one writes.
 func TestASecondInstallLeavesAGroupThatHasVMsToTheFirst(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "two-serve")

@@ -10,7 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// Flux, Helm and others go by kstatus: a group that waits for an operator has failed, one that is worked on is in progress.
+// Flux, Helm and other tools use kstatus: a group that waits for an operator must be Failed, and a group that the server works on
+// InProgress.
 func TestToolsDistinguishAStoppedGroupFromOneInProgress(t *testing.T) {
 	a, err := answers()
 	must.Succeed(t, err)

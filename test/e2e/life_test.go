@@ -49,7 +49,7 @@ func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 		t.Errorf("%d VMs", n)
 	}
 	var members []struct{ Name string }
-	eventually(t, func() string { // a child is written after the status of the same answer
+	eventually(t, func() string { // Metacontroller writes the children after the status of the same answer
 		out := k("get", "configmap", "web-members", "-o", `jsonpath={.data.members\.json}`)
 		if err := json.Unmarshal([]byte(out), &members); err != nil || len(members) != 3 {
 			return "the ConfigMap has " + out
@@ -196,7 +196,7 @@ func (r *rig) destroy(t *testing.T, moRef string) {
 	destroy(t, r.vcenter.Admin(), moRef)
 }
 
-// destroy does it again where the server has powered the VM on in between.
+// destroy destroys a VM, and tries again if the server powers the VM on in between.
 func destroy(t *testing.T, client *govmomi.Client, moRef string) {
 	t.Helper()
 	ctx := context.Background()

@@ -1,4 +1,4 @@
-// Package e2e shows on a real Kubernetes API server what the other tests assume of it: what the CRD accepts and refuses, what is
+// Package e2e shows on a real Kubernetes API server what the other tests assume of the API server: what the CRD accepts and refuses, what is
 // stored, and what kubectl shows. With METACONTROLLER=<binary> and METACONTROLLER_CRDS=<file> it also takes groups through their
 // lives with a real Metacontroller. `make e2e` runs it.
 package e2e
@@ -24,7 +24,7 @@ const (
 	crdFile    = repository + "/charts/vmgroup/files/cluster/vm.codeconnect.vmworld.com_vmgroups.yaml"
 )
 
-// What Metacontroller's tests need; empty if they don't run.
+// The paths of Metacontroller's binary and CRDs; without them, the tests that need Metacontroller don't run.
 var metacontroller, metacontrollerCRDs = os.Getenv("METACONTROLLER"), os.Getenv("METACONTROLLER_CRDS")
 
 // applyStrategy is how Metacontroller writes children. No test depends on it.
@@ -136,7 +136,7 @@ func (k *kube) kubectlWith(t *testing.T, input string, args ...string) string {
 	return out
 }
 
-// namespace makes a namespace for a test; it stays, because nothing removes namespaces here.
+// namespace makes a namespace for a test. The namespace stays, because no controller removes namespaces here.
 func (k *kube) namespace(t *testing.T, name string) string {
 	t.Helper()
 	k.kubectl(t, "create", "namespace", name)
@@ -151,8 +151,8 @@ func (k *kube) systemNamespace(t *testing.T) {
 	}
 }
 
-// versions lists the resourceVersion and generation of objects. kubectl's own report of an apply won't do: it says "configured"
-// whenever it sent something, even if nothing changed.
+// versions lists the resourceVersion and generation of objects. The output of kubectl apply does not suffice: it says "configured"
+// whenever kubectl sent a patch, even if the object did not change.
 func (k *kube) versions(t *testing.T, what ...string) string {
 	t.Helper()
 	return k.kubectl(t, append([]string{"get", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion} {.metadata.generation}{"\n"}{end}{.metadata.resourceVersion}`}, what...)...)

@@ -49,7 +49,7 @@ var foreign = []string{"CompositeController", "ServiceMonitor", "PrometheusRule"
 
 func TestADryRunAcceptsEveryTreeOfManifests(t *testing.T) {
 	k := api(t)
-	k.systemNamespace(t) // a dry run doesn't create it for the objects that follow
+	k.systemNamespace(t) // a dry run of the namespace doesn't create it for the objects in it
 	k.namespace(t, "vmgroup-east")
 	here := k.kubectl(t, "api-resources", "--no-headers")
 	for name, path := range trees(t) {
@@ -82,7 +82,7 @@ func TestADryRunAcceptsEveryTreeOfManifests(t *testing.T) {
 	}
 }
 
-// kubectl stores what it applied in an annotation of at most 262,144 characters; the CRD is the largest object.
+// kubectl stores the applied object in an annotation of at most 262,144 characters; the CRD is the largest object.
 func TestApplyingTheManifestsAgainChangesNothing(t *testing.T) {
 	if metacontrollerCRDs == "" {
 		t.Skip("the tree has a CompositeController, but METACONTROLLER_CRDS is not set")

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// recordingKubectl is the kubectl of the plugin: a real one, except that nothing can be executed in pods without a kubelet.
+// recordingKubectl is the kubectl of the plugin: a real one, but it only records exec, because pods without a kubelet execute nothing.
 const recordingKubectl = `#!/bin/sh
 echo "$@" >>'%[1]s/asked'
 case "$*" in
@@ -23,7 +23,7 @@ case "$*" in
 esac
 `
 
-// kubectl finds the plugin in the PATH, and the plugin the pods of a real API server.
+// kubectl must find the plugin in the PATH, and the plugin must find the pods of a real API server.
 func TestKubectlRunsThePluginWhichFindsTheServersPods(t *testing.T) {
 	k := api(t)
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// up makes a group of this many members.
+// up makes a group with this number of members, and waits until it is settled.
 func (r *rig) up(t *testing.T, namespace, name string, members int32) *v1alpha1.VmGroup {
 	t.Helper()
 	text := strings.Replace(strings.Replace(webYAML, "name: web", "name: "+name, 1), "replicas: 3", fmt.Sprintf("replicas: %d", members), 1)
@@ -47,7 +47,7 @@ func TestMetacontrollerCanRestartAtAnyMoment(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=4")
 	r.startMetacontroller(t)
 	r.until(t, namespace, "web", "it scales", func(g *v1alpha1.VmGroup) bool { return g.Status.DesiredReplicas == 4 })
-	r.metacontroller.Kill() // partway through
+	r.metacontroller.Kill() // before all changes of the scaling are done
 	r.startMetacontroller(t)
 	keeps(t, g, r.settled(t, namespace, "web", 4))
 	r.onePerOrdinal(t, namespace, "web", 4)

@@ -42,7 +42,7 @@ type rig struct {
 	server         *cluster.Process
 	metacontroller *cluster.Process
 	ports          []int            // of Metacontroller: metrics, health
-	simulator      *cluster.Process // in figures
+	simulator      *cluster.Process // set only by the tests of figures
 	serves         []string         // the flags of the server in figures
 }
 
@@ -68,7 +68,7 @@ func life(t *testing.T) *rig {
 		if r.kube, err = newKube(living.dir, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager"); err != nil {
 			t.Fatal(err)
 		}
-		living.rig = r // from now on it is closed at the end
+		living.rig = r // from now on, TestMain closes the rig at the end
 		r.setUp(t)
 		living.ready = true
 	})
@@ -78,7 +78,7 @@ func life(t *testing.T) *rig {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			// Short, so that the failure above it stays visible.
+			// The logs are cut, so that the failure above them stays visible.
 			t.Logf("the end of vmgroup's log:\n%s\nthe last complaints of Metacontroller:\n%s", last(20, r.server.Log(), `"level":"debug"`), last(5, r.metacontroller.Log(), `"level":"info"`))
 		}
 	})
@@ -138,7 +138,7 @@ func (r *rig) setUp(t *testing.T) {
 	r.startMetacontroller(t)
 }
 
-// secrets makes those that Metacontroller reads for the install in a namespace.
+// secrets makes the Secrets that Metacontroller reads for the install in a namespace.
 func (r *rig) secrets(t *testing.T, namespace string) {
 	t.Helper()
 	r.kubectl(t, "-n", namespace, "create", "secret", "generic", "vmgroup-hook-token", "--from-file=token="+r.path("token"))
@@ -218,7 +218,7 @@ func fetch(url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	text, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s %s", url, response.Status, text)
@@ -264,7 +264,7 @@ func (r *rig) until(t *testing.T, namespace, name, what string, holds func(*v1al
 	return g
 }
 
-// settled waits until a group has this many members, all as its spec says.
+// settled waits until a group has this number of members, and all match its spec.
 func (r *rig) settled(t *testing.T, namespace, name string, members int32) *v1alpha1.VmGroup {
 	t.Helper()
 	return r.until(t, namespace, name, "settled with "+strconv.Itoa(int(members)), func(g *v1alpha1.VmGroup) bool {
@@ -273,7 +273,7 @@ func (r *rig) settled(t *testing.T, namespace, name string, members int32) *v1al
 	})
 }
 
-// eventually waits until nothing is wrong.
+// eventually waits until wrong returns an empty text.
 func eventually(t *testing.T, wrong func() string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
@@ -295,12 +295,12 @@ func (r *rig) vms(t *testing.T, namespace, name string) map[string]mo.VirtualMac
 	all := map[string]mo.VirtualMachine{}
 	list, err := finder.VirtualMachineList(ctx, "/DC0/vm/vm-operator/"+namespace+"/"+name+"/*")
 	if err != nil {
-		return all // none, or no folder
+		return all // the group has no VMs or no folder
 	}
 	for _, vm := range list {
 		var properties mo.VirtualMachine
 		if err := vm.Properties(ctx, vm.Reference(), []string{"name", "config", "runtime.powerState"}, &properties); err != nil {
-			continue // removed since it was listed
+			continue // the VM was removed after the list was read
 		}
 		all[properties.Name] = properties
 	}

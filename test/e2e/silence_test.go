@@ -12,11 +12,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// A settled cluster is silent: no hook call that nothing asked for, no write, no call that changes something in vCenter. Otherwise
-// there would be one for every group, forever.
+// In a settled cluster, there must be no hook call that the server did not ask for, no write, and no call that changes vCenter. Otherwise
+// each group would cause such calls forever.
 func TestASettledClusterIsSilent(t *testing.T) {
 	r := life(t)
-	r.kubectl(t, "delete", "vg", "--all", "--all-namespaces", "--timeout=2m") // what other tests left: calls are counted for all groups together
+	r.kubectl(t, "delete", "vg", "--all", "--all-namespaces", "--timeout=2m") // the groups that other tests left, because the test counts the calls for all groups together
 	namespace := r.namespace(t, "silence")
 	defer r.kubectl(t, "-n", namespace, "delete", "vg", "--all", "--timeout=2m")
 	for name, spec := range map[string]string{
@@ -39,9 +39,9 @@ func TestASettledClusterIsSilent(t *testing.T) {
 			}))
 		}
 	}
-	r.quiet(t) // children are written after the status of the same answer
+	r.quiet(t) // Metacontroller writes the children after the status of the same answer
 
-	const groups = 6 // each asks for a call a second, because they are few; the CompositeController adds one a minute for each
+	const groups = 6 // the server asks for a call of each group a second, because they are few; the CompositeController adds one a minute
 	versions := func() string {
 		return r.versions(t, "-n", namespace, "vg,configmaps,services,endpointslices")
 	}
@@ -106,7 +106,7 @@ func (r *rig) changesOfVCenter() (n int) {
 	for method, calls := range r.vcenter.Calls() {
 		looks := false
 		for _, prefix := range []string{"Retrieve", "WaitFor", "CheckFor", "Continue", "Create", "Destroy", "Find", "Query", "Current", "Read", "Cancel", "Login", "Logout", "SessionIsActive", "ModifyListView", "ResetListView", "GET "} {
-			// Create and Destroy are of filters, collectors and views; tasks end in _Task.
+			// Create and Destroy are calls for filters, collectors and views; calls that begin a task end in _Task.
 			looks = looks || strings.HasPrefix(method, prefix) && !strings.HasSuffix(method, "_Task") && method != "CreateFolder"
 		}
 		if !looks {

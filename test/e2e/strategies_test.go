@@ -45,7 +45,7 @@ func TestAnEditThatTheServerRefusesChangesNoChild(t *testing.T) {
 
 	patch(`{"service":{"type":"ClusterIP"},"networks":[{"network":"VM Network","ipv4":{"ranges":["10.0.0.7","10.9.0.7","10.9.0.8"],"prefixLength":24}}]}`)
 	r.until(t, namespace, "web", "refused", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
-	k("label", "vg", "web", "once=more") // and another call
+	k("label", "vg", "web", "once=more") // causes another hook call
 	r.until(t, namespace, "web", "refused", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
 	if now := r.contents(t, namespace); now != was {
 		t.Errorf("while the spec is refused, the children are\n%s\nand were\n%s", now, was)

@@ -74,7 +74,7 @@ func TestKubectlShowsTheLabelOfTheInstall(t *testing.T) {
 	}
 }
 
-// kubectl waits forever for the end of a condition that is absent. The statuses are the planner's own.
+// kubectl waits forever for an absent condition to become false, so a status must list its conditions. The statuses are the planner's.
 func TestKubectlWaitsForTheBeginningAndTheEndOfACondition(t *testing.T) {
 	k := api(t)
 	a, err := answers()
@@ -128,7 +128,7 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 	if n, _, _ := unstructured.NestedInt64(g.Object, "spec", "replicas"); n != 5 || g.GetGeneration() != 2 {
 		t.Errorf("%d replicas in generation %d", n, g.GetGeneration())
 	}
-	// What an autoscaler sees: it multiplies the replicas of the status, and finds its targets by the selector.
+	// An autoscaler reads the scale subresource: it multiplies the replicas of the status, and finds its targets by the selector.
 	scale, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{}, "scale")
 	must.Succeed(t, err)
 	want := map[string]any{"spec": map[string]any{"replicas": int64(5)},
@@ -141,7 +141,7 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 	if scale.GetAPIVersion() != "autoscaling/v1" || scale.GetKind() != "Scale" {
 		t.Errorf("it is a %s of %s", scale.GetKind(), scale.GetAPIVersion())
 	}
-	// And what it does.
+	// An autoscaler writes the replicas through the scale subresource.
 	patch := types.MergePatchType
 	if _, err := k.groups(namespace).Patch(ctx, "web", patch, []byte(`{"spec":{"replicas":7}}`), metav1.PatchOptions{}, "scale"); err != nil {
 		t.Error(err)
@@ -193,7 +193,7 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 		current int
 		spec    string // the placement before
 		edit    string
-		field   string // what is refused; empty if nothing is
+		field   string // the refused field; empty if the API server accepts the change
 	}{
 		{"RUNNING", 0, `{}`, `{"folder": "teams"}`, ""},
 		{"RUNNING", 3, `{"folder": "teams", "datacenter": "DC0"}`, `{"pool": "C1", "antiAffinity": "Preferred"}`, ""},
@@ -217,7 +217,7 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 	}
 }
 
-// A disk that is given up may be data that is lost.
+// A member that loses a disk may lose data.
 func TestDisksAreOnlyAddedAndGrowWhileTheGroupHasMembers(t *testing.T) {
 	k := api(t)
 	namespace := k.namespace(t, "disks")

@@ -21,7 +21,7 @@ func selects(group, install string) string {
 	return strings.Replace(group, `"metadata":{`, `"metadata":{"labels":{"`+vcenterLabel+`":"`+install+`"},`, 1)
 }
 
-// passes checks that the API server accepts what args do.
+// passes checks that the API server accepts the kubectl command args in a dry run.
 func (k *kube) passes(t *testing.T, what, input string, args ...string) {
 	t.Helper()
 	if _, err := k.KubectlWith(input, append(args, "--dry-run=server")...); err != nil {
@@ -29,7 +29,7 @@ func (k *kube) passes(t *testing.T, what, input string, args ...string) {
 	}
 }
 
-// An install has an account of its own, so a tenant who can choose any has what all of them have.
+// Each install has its own vCenter account, so a tenant who can choose any install has the rights of all accounts.
 func TestALimitBoundsTheInstallsThatAGroupCanChoose(t *testing.T) {
 	k := tenants(t)
 	web, create := manifest(t, "team-a", "web", within()), []string{"create", "-f", "-"}
@@ -68,7 +68,7 @@ func TestALimitBoundsTheInstallsThatAGroupCanChoose(t *testing.T) {
 	}
 }
 
-// Who deletes groups and leaves their VMs, or has removed ones kept, has more of them than the quota times maxReplicas.
+// A tenant who deletes groups but keeps their VMs, or keeps the VMs of removed members, has more VMs than the quota times maxReplicas.
 func TestALimitBoundsTheVMsThatAGroupLeavesBehind(t *testing.T) {
 	k := tenants(t)
 	create := []string{"create", "-f", "-"}
@@ -101,7 +101,7 @@ func TestALimitBoundsTheVMsThatAGroupLeavesBehind(t *testing.T) {
 	k.passes(t, "the end of a deletion", "", edit("plain", `{"metadata":{"finalizers":null}}`)...)
 }
 
-// The annotation abandon, and the removal of the finalizer, end a deletion without the server: as Retain, they leave VMs behind.
+// The annotation abandon, and the removal of the finalizer, end a deletion without the server: like Retain, both leave VMs behind.
 func TestWhereRetainIsNotAllowedATenantLeavesNoVMsInAnotherWay(t *testing.T) {
 	k := tenants(t)
 	k.kubectl(t, "-n", "team-a", "create", "rolebinding", "ann", "--clusterrole=admin", "--user=ann")
@@ -123,7 +123,7 @@ func TestWhereRetainIsNotAllowedATenantLeavesNoVMsInAnotherWay(t *testing.T) {
 	k.passes(t, "the finalizer, where Retain is allowed", "", edit("ann", release)...)
 	k.bound(t, `{"deletionPolicies":["Delete"]}`)
 	const where = "would leave VMs of VmGroup team-a/web behind: in namespace team-a, the deletionPolicies of VmGroupLimit bounds don't allow Retain"
-	for range 2 { // before, and in a deletion
+	for range 2 { // before the deletion and during it
 		k.refuses(t, "abandon", "", edit("ann", abandon), "the annotation vm.codeconnect.vmworld.com/abandon "+where)
 		k.refuses(t, "the removal of the finalizer", "", edit("ann", release), "the removal of Metacontroller's finalizer "+where)
 		k.passes(t, "another finalizer", "", edit("ann", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)...)
@@ -174,7 +174,7 @@ func TestAListThatALimitLeavesOutIsNoWayAroundAnotherList(t *testing.T) {
 func TestTheSampleOfALimitIsClosed(t *testing.T) {
 	k := tenants(t)
 	k.kubectl(t, "-n", "team-a", "delete", "vgl", "bounds")
-	limit, _, _ := strings.Cut(string(read(t, repository+"/manifests/samples/tenant.yaml")), "---\n") // the quota takes a while
+	limit, _, _ := strings.Cut(string(read(t, repository+"/manifests/samples/tenant.yaml")), "---\n") // without the sample's quota, which takes effect only after a while
 	k.kubectlWith(t, limit, "create", "-f", "-")
 	spec, create := with(within(), "placement", map[string]any{"pool": "team-a"}), []string{"create", "-f", "-"}
 	in := func(field string, value any) map[string]any {
@@ -220,7 +220,7 @@ func TestARefusalSaysWhatItIsAboutHoweverLongTheListsAre(t *testing.T) {
 		"spec.networks[].network of VmGroup team-a/web has 'with a newline': in namespace team-a, VmGroupLimit bounds allows 'app', 'two lines'")
 }
 
-// What a policy can cost is bounded: the largest limit must not be beyond it, for a group with as many values as it can have.
+// The API server bounds the cost of a policy: the largest limit must stay within the bound, for a group with the most possible values.
 func TestTheLargestLimitIsWithinWhatAPolicyCanCost(t *testing.T) {
 	k := tenants(t)
 	values := func(n int, last string) (list []string) {
@@ -236,7 +236,7 @@ func TestTheLargestLimitIsWithinWhatAPolicyCanCost(t *testing.T) {
 	} {
 		lists[list] = values(100, last)
 	}
-	short := func(names []string) (list []string) { // these names are shorter
+	short := func(names []string) (list []string) { // these names have at most 80 characters
 		for _, name := range names {
 			list = append(list, name[:min(len(name), 80)])
 		}

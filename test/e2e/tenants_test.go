@@ -146,7 +146,7 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 	}
 }
 
-// A group that existed before the limit, or that is as large as a former one allowed, isn't stuck.
+// A group that existed before the limit, or that is as large as a former limit allowed, can still be changed and deleted.
 func TestALimitStopsNeitherMetacontrollerNorDeletionsNorGroupsThatExist(t *testing.T) {
 	k := site(t)
 	k.kubectl(t, "apply", "-k", repository+"/manifests")
@@ -186,7 +186,7 @@ func TestALimitStopsNeitherMetacontrollerNorDeletionsNorGroupsThatExist(t *testi
 	k.kubectl(t, "-n", "team-a", "wait", "--for=delete", "vg/web", "--timeout=1m")
 }
 
-// Several limits each bound, so the second one shows what a narrow one refuses.
+// Each of several limits applies, so a second, narrow limit shows what it refuses.
 func TestAnEmptyListAllowsNothingAndANarrowOneBoundsTheDisksThatAPolicyPlaces(t *testing.T) {
 	k := tenants(t)
 	create := []string{"create", "-f", "-"}
@@ -210,7 +210,7 @@ func TestAnEmptyListAllowsNothingAndANarrowOneBoundsTheDisksThatAPolicyPlaces(t 
 	k.kubectl(t, "-n", "team-a", "patch", "vg", "web", "--type=json", "-p", `[{"op":"replace","path":"/spec/disks/1/sizeGiB","value":20}]`)
 }
 
-// A Scale shows neither spec.standby nor anything else that could bound it.
+// A policy can't count standby members in a Scale, because a Scale has only the replicas.
 func TestALimitCountsStandbyMembersExceptWhereAScaleSetsTheReplicas(t *testing.T) {
 	k := tenants(t)
 	k.kubectlWith(t, manifest(t, "team-a", "web", with(within(), "standby", 2)), "create", "-f", "-")
@@ -259,12 +259,12 @@ func TestTenantsReadTheirLimitsAndCannotChangeThem(t *testing.T) {
 	}
 }
 
-// The number of groups is Kubernetes' own to bound; times the bounds of one group, it bounds the namespace.
+// A ResourceQuota bounds the number of groups; together with the limit of each group, it bounds the namespace.
 func TestAResourceQuotaBoundsTheNumberOfGroups(t *testing.T) {
 	k := tenants(t)
 	k.kubectl(t, "-n", "team-a", "create", "quota", "groups", "--hard=count/vmgroups.vm.codeconnect.vmworld.com=2")
 	for _, name := range []string{"one", "two"} {
-		eventually(t, func() string { // the controller of quotas looks for new kinds every 30 s; until then nothing is created
+		eventually(t, func() string { // the controller of quotas looks for new kinds every 30 s; until then the API server refuses the group
 			if _, err := k.KubectlWith(manifest(t, "team-a", name, within()), "create", "-f", "-"); err != nil {
 				return err.Error()
 			}

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// lease is that of startServer.
+// lease is the --lease of startServer.
 const lease = 30 * time.Second
 
 // selecting makes the CompositeController select the groups with these values of the label vcenter; if there are none, as it is installed.
@@ -25,7 +25,7 @@ func (r *rig) selecting(t *testing.T, values ...string) {
 	r.applyController(t, overlay(t, "components/metacontroller-rights"), ours, selector)
 }
 
-// held describes what must not change in a group that is not selected: the VMs, the status, the children, the finalizer.
+// held describes the parts of a group that must not change while it is not selected: the VMs, the status, the children, the finalizer.
 func (r *rig) held(t *testing.T, namespace, name string) string {
 	t.Helper()
 	var vms []string
@@ -109,7 +109,7 @@ func TestAGroupThatIsNoLongerSelectedKeepsItsVMs(t *testing.T) {
 	calls := r.calls(t)
 	k("label", "vg", "web", "vcenter-")
 	r.event(t, namespace, "web", calls)
-	k("delete", "vg", "web", "--timeout=2m") // a deletion, selected or not
+	k("delete", "vg", "web", "--timeout=2m") // the server handles a deletion even if the group is not selected
 	if left := r.vms(t, namespace, "web"); len(left) > 0 {
 		t.Errorf("the group is deleted, but the VMs %v are left", slices.Collect(maps.Keys(left)))
 	}

@@ -78,7 +78,7 @@ func (k *kube) remove(t *testing.T) {
 	k.kubectl(t, "wait", "--for=delete", "vg/web", "--timeout=1m")
 }
 
-// guarded waits until the API server refuses to delete the CRD, and says what to do.
+// guarded waits until the API server refuses to delete the CRD, and checks that the refusal says what to do.
 func (k *kube) guarded(t *testing.T) {
 	t.Helper()
 	eventually(t, func() string { // a policy takes effect a moment after it is stored
@@ -172,7 +172,7 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByKubectl(t *testing.T) {
 	t.Log("uninstall in the right order")
 	k.remove(t)
 	k.unguard(t)
-	// The binding is already gone.
+	// unguard has already removed the binding.
 	k.kubectl(t, "delete", "-k", current, "--ignore-not-found", "--timeout=2m")
 	k.nothingIsLeft(t)
 }
@@ -214,7 +214,7 @@ func chart(t *testing.T, version string, change func(name, text string) string) 
 func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	k := site(t)
 	old := chart(t, "0.1.0", func(name, text string) string {
-		if name == "crd" { // from before a column was added
+		if name == "crd" { // the CRD of a release that lacks a column
 			return regexp.MustCompile(`(?m)^    - description: Time since the group was created\n(      .*\n)+`).ReplaceAllString(text, "")
 		}
 		return strings.Replace(text, "\n  VC_FOLDER: vm-operator\n", "\n  VC_FOLDER: former\n", 1)

@@ -15,7 +15,7 @@ import (
 // vcenterLabel says which install serves a group.
 const vcenterLabel = "vm.codeconnect.vmworld.com/vcenter"
 
-// knowing is an overlay of the default install that knows the names of other installs.
+// knowing is an overlay of the default install whose policies list the names of other installs.
 func knowing(t *testing.T, names ...string) string {
 	t.Helper()
 	tree := overlay(t, "components/vcenters")
@@ -175,7 +175,7 @@ func TestTheAPIServerKnowsTheInstalls(t *testing.T) {
 			t.Errorf("the label %q: %v", value, err)
 		}
 	}
-	k.kubectl(t, "scale", "vg/old", "--replicas=4") // it existed before the list
+	k.kubectl(t, "scale", "vg/old", "--replicas=4") // this group existed before the list
 
 	east := k.controller(t, another(t, "east"))
 	k.kubectlWith(t, east, "apply", "-f", "-")

@@ -53,7 +53,7 @@ var (
 
 func TestEverySampleIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	k := api(t)
-	k.systemNamespace(t) // the document of vc-creds goes there
+	k.systemNamespace(t) // the Secret vc-creds goes there
 	for _, path := range glob(t, "manifests/samples/*.yaml") {
 		if filepath.Base(path) == "tenant.yaml" { // it needs components/tenants: TestTheSampleOfALimitIsClosed
 			continue
@@ -81,7 +81,7 @@ func TestEverySampleIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	}
 }
 
-// refusal is what the API server objects to, field by field.
+// refusal returns the causes of the API server's refusal, one for each field.
 func refusal(t *testing.T, err error) []metav1.StatusCause {
 	t.Helper()
 	status := apierrors.APIStatus(nil)
@@ -91,7 +91,7 @@ func refusal(t *testing.T, err error) []metav1.StatusCause {
 	return status.Status().Details.Causes
 }
 
-// names reports whether one of the causes is about the field, or a field in it, and contains the words.
+// names reports whether the message of a cause about the field, or about a field in it, contains the words.
 func names(causes []metav1.StatusCause, field, words string) bool {
 	for _, c := range causes {
 		if strings.HasPrefix(c.Field, field) && strings.Contains(c.Message, words) {

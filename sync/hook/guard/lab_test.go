@@ -256,7 +256,7 @@ func (d *guarded) ask(c *http.Client, method, authorization string) *http.Respon
 	if err != nil {
 		return nil
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	text, _ := io.ReadAll(response.Body)
 	response.Body = io.NopCloser(bytes.NewReader(text))
 	return response

@@ -51,7 +51,7 @@ func (d *guarded) send(c *http.Client, method, path, body string, header http.He
 	if err != nil {
 		return &http.Response{Header: http.Header{}}, err.Error()
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	text, _ := io.ReadAll(response.Body)
 	return response, string(text)
 }

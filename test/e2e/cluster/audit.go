@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// auditPolicy records who wrote what, once it was answered. Reads don't matter.
+// auditPolicy records each write and its user once the API server has answered it, and no reads.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

@@ -55,7 +55,7 @@ func Build(module string, progress io.Writer, names ...string) (string, error) {
 	return dir, nil
 }
 
-// cacheDir is outside the repository, so that a fresh clone finds what another one built.
+// cacheDir is outside the repository, so that a fresh clone finds the binaries that another clone built.
 func cacheDir(module string) (string, error) {
 	sum := sha256.New()
 	for _, file := range []string{"go.mod", "go.sum", "etcd/main.go"} {
@@ -99,10 +99,10 @@ func linkerFlags(module string) ([]string, error) {
 	return []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags}, nil
 }
 
-// build puts the binary in its place in one step, so an interrupted build leaves no partial binary.
+// build puts the binary in its place in one step, so that an interrupted build leaves no partial binary.
 func build(module, dir, name string, flags []string) error {
 	making := filepath.Join(dir, fmt.Sprintf(".%s.%d", name, os.Getpid()))
-	defer os.Remove(making) //nolint:errcheck // it is not there if all went well
+	defer os.Remove(making) //nolint:errcheck // after a success, the file has another name
 	args := append(append([]string{"build"}, flags...), "-o", making, packages[name])
 	if _, err := run(module, []string{"CGO_ENABLED=0"}, "go", args...); err != nil {
 		return fmt.Errorf("build %s: %w", name, err)

@@ -69,7 +69,7 @@ func New(bin, dir string) (c *Cluster, err error) {
 	c.apiArgs = []string{
 		"--etcd-servers=" + client, "--endpoint-reconciler-type=none",
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiPort),
-		"--cert-dir=" + dir, // it creates its own certificate there
+		"--cert-dir=" + dir, // kube-apiserver creates its own certificate there
 		"--service-account-key-file=" + c.file("accounts.key"), "--service-account-signing-key-file=" + c.file("accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-cluster-ip-range=10.96.0.0/16",
 		"--authorization-mode=RBAC", "--token-auth-file=" + c.file("tokens.csv"),
@@ -160,7 +160,7 @@ func (c *Cluster) startControllers(names string, more ...string) error {
 	if err != nil {
 		return err
 	}
-	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // only for its health
+	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the client reads only the API server's health
 	return c.manager.Await(func() error { return get(insecure, local("https", ports[0])+"/healthz", "") })
 }
 
@@ -173,7 +173,7 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Busy is how much processor time etcd and kube-apiserver have taken.
+// Busy is the processor time that etcd and kube-apiserver have taken.
 func (c *Cluster) Busy() time.Duration { return c.etcd.Busy() + c.api.Busy() }
 
 // Kubeconfig is the file with which a user reaches the API server.
@@ -221,7 +221,7 @@ func get(client *http.Client, url, token string) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET %s: %s %s", url, response.Status, text)
 	}

@@ -14,7 +14,7 @@ func (c *Cluster) Kubectl(args ...string) (string, error) { return c.KubectlWith
 // KubectlWith is Kubectl with something on its standard input.
 func (c *Cluster) KubectlWith(input string, args ...string) (string, error) {
 	k := exec.Command(c.Binary("kubectl"), args...)
-	// Without the user's own settings.
+	// kubectl must not read the user's own settings.
 	k.Env = []string{"HOME=" + c.Dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + c.Kubeconfig(Admin), "KUBERC=off"}
 	k.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer

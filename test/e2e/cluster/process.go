@@ -20,8 +20,8 @@ const patience = 2 * time.Minute
 type Process struct {
 	name, log string
 	cmd       *exec.Cmd
-	ended     chan struct{} // closed when it has ended
-	err       error         // how; only after ended
+	ended     chan struct{} // closed when the process has ended
+	err       error         // how the process ended; set before ended is closed
 }
 
 // Unmeasured is the environment of the processes that stand for other machines: without it, their garbage collectors compete with the
@@ -71,12 +71,12 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Busy is how much processor time the process has taken; zero where only its kernel knows.
+// Busy is the processor time that the process has taken; zero on systems whose kernel doesn't tell.
 func (p *Process) Busy() time.Duration { return Busy(p.cmd.Process.Pid) }
 
 // Kill ends the process at once, and waits until it has ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // the process may have ended by itself
 	<-p.ended
 }
 
@@ -110,7 +110,7 @@ func (p *Process) Await(ready func() error) error {
 func tail(text string) string { return text[max(0, len(text)-4000):] }
 
 // FreePorts returns TCP ports of the loopback interface that are free now. They are below those that kernels assign to clients
-// (from 32768 on in Linux), which others may take in the meantime.
+// (from 32768 on in Linux), which other processes may take before the test does.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range 100 * n {

@@ -15,9 +15,9 @@ func endsWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeaths
 // ticks is how many clock ticks of /proc/<pid>/stat a second has, for all of Linux' architectures that Go supports.
 const ticks = 100
 
-// Busy is how much processor time a process has taken (proc_pid_stat(5): utime and stime).
+// Busy is the processor time that a process has taken (proc_pid_stat(5): utime and stime).
 func Busy(pid int) time.Duration {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // none: it has ended
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // without text, the process has ended
 	fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
 	if len(fields) < 13 {
 		return 0

@@ -11,5 +11,5 @@ import (
 // processes.
 func endsWithParent() *syscall.SysProcAttr { return nil }
 
-// Busy is how much processor time a process has taken; only Linux tells.
+// Busy is the processor time that a process has taken; zero, because only Linux has /proc.
 func Busy(int) time.Duration { return 0 }

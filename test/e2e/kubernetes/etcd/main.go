@@ -1,6 +1,6 @@
 // Command etcd is a single etcd on loopback, for a kube-apiserver of the end-to-end tests: etcd's own embed package and
-// the two flags that are needed. A process of its own, so that it is built with the versions that Kubernetes wants and
-// lives on while a kube-apiserver is restarted.
+// the two flags that kube-apiserver needs. etcd is a process of its own, so that it is built with the versions that Kubernetes
+// wants, and continues to run while a kube-apiserver is restarted.
 package main
 
 import (
