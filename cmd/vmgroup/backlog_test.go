@@ -43,7 +43,7 @@ func unread(t *testing.T, args ...string) (p *process, stderr *os.File) {
 	return p, stderr
 }
 
-// ends waits until a process has ended after SIGTERM, and returns how.
+// ends sends SIGTERM to a process, and returns how it ended.
 func (p *process) ends(t *testing.T) error {
 	t.Helper()
 	must.Succeed(t, p.Process.Signal(syscall.SIGTERM))
@@ -51,7 +51,7 @@ func (p *process) ends(t *testing.T) error {
 	return p.Wait()
 }
 
-// calls makes hook calls, each for a new group, which the log has.
+// calls makes hook calls, each for a new group, so that the server logs lines.
 func (p *process) calls(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -75,7 +75,7 @@ func (p *process) dropped(t *testing.T) string {
 	return ""
 }
 
-// A pipe takes 64 KiB.
+// A pipe buffers 64 KiB before a write blocks.
 func TestAReaderOfTheLogThatStallsStopsNeitherTheHooksNorTheEnd(t *testing.T) {
 	t.Parallel()
 	p, _ := unread(t)
@@ -142,14 +142,14 @@ func TestLinesWithoutRoomAreDroppedCountedAndToldOfInTheirPlace(t *testing.T) {
 		for range 1023 {
 			fmt.Fprint(b, kib)
 		}
-		fmt.Fprint(b, kib) // "first" takes room, too
+		fmt.Fprint(b, kib) // the line "first" takes room, too
 		fmt.Fprint(b, kib)
 		fmt.Fprintln(b, "short")
 		fmt.Fprint(b, kib)
 		if dropped.n != 3 {
 			t.Errorf("%v lines are counted", dropped.n)
 		}
-		for range 3 { // the first line, what waited, and what is told
+		for range 3 { // the first line, the waiting lines, and the number of dropped lines
 			r.takes <- true
 		}
 		synctest.Wait()

@@ -133,7 +133,7 @@ func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	}
 }
 
-// interrupted stops a deep check while it clones; heard: its last output is read.
+// interrupted stops a deep check while it clones. heard says whether the test reads the check's last output.
 func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool) {
 	sim, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}})
 	must.Succeed(t, err)
@@ -149,7 +149,7 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = said.ReadFrom(out) // which can be closed
+		_, _ = said.ReadFrom(out) // stop can close the pipe
 	}()
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {

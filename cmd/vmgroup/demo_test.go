@@ -40,7 +40,7 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	must.Succeed(t, c.Start())
-	defer c.Process.Kill() //nolint:errcheck // it has ended, if all went well
+	defer c.Process.Kill() //nolint:errcheck // after a success, the process has ended
 	var mu sync.Mutex
 	var text strings.Builder
 	ended := make(chan struct{})
@@ -72,7 +72,7 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 	must.Succeed(t, c.Process.Signal(syscall.SIGINT))
 	said("shop/db is deleted: vCenter has no objects of it any more")
 	<-ended
-	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") || errs.Len() > 0 { // nothing is written into the screen
+	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") || errs.Len() > 0 { // the server's log must not be written into the screen
 		t.Errorf("%v: %s%s", err, text.String(), &errs)
 	}
 }

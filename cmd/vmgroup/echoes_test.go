@@ -30,7 +30,8 @@ func inXML(text string) string {
 	return b.String()
 }
 
-// echoer stands between the server and vCenter, and answers some calls with faults that repeat the request, in each way that a fault could.
+// echoer stands between the server and vCenter, and answers some calls with faults that repeat the request, in each encoding that a fault
+// could use.
 type echoer struct {
 	login, clone, rest atomic.Bool
 	echoed             atomic.Int64
@@ -46,7 +47,7 @@ func (e *echoer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n := e.echoed.Add(1)
 		inJSON, _ := json.Marshal(text)
 		said := []string{text, inXML(text), string(inJSON), url.QueryEscape(text), base64.StdEncoding.EncodeToString(body), strings.ReplaceAll(text, "><", "> <")}[n%6]
-		if n > 6 && len(text) > 900 { // a part of it
+		if n > 6 && len(text) > 900 { // a part of the request
 			said = said[len(said)/3 : len(said)/3*2]
 		}
 		w.WriteHeader(http.StatusInternalServerError)

@@ -66,7 +66,7 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 		_, all := get(t, p.url+"/groups")
 		_, metrics := get(t, p.health+"/metrics")
 		output += body + all + metrics
-		r.Actions = nil // only the report of a single group has them
+		r.Actions = nil // only the report of a single group has actions
 		if short, err := json.Marshal(r); err != nil || strings.TrimSpace(all) != "["+string(short)+"]" {
 			t.Errorf("/groups: %s", all)
 		}

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// anywhere is not a loopback address to the server; nothing outside calls it.
+// anywhere is an address that the server does not take for loopback; the test calls it only from this machine.
 const anywhere = "0.0.0.0:0"
 
 func TestWithoutAuthenticationTheServerListensOnlyOnLoopback(t *testing.T) {
@@ -72,7 +72,7 @@ func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 	}
 }
 
-// Kubernetes restarts a server whose probes get no connection, so one address must not take them all, or keep idle ones.
+// Kubernetes restarts a server whose probes get no connection, so one client address must not take all connections, or keep idle ones.
 func TestOneAddressCannotUseAllProbeConnections(t *testing.T) {
 	t.Parallel()
 	if l := healthLimits; l.PerAddress < 8 || l.Connections < 16*l.PerAddress || l.Idle > 10*time.Second {
@@ -114,7 +114,7 @@ func do(t *testing.T, c *http.Client, method, url string) (code int, body string
 	return response.StatusCode, string(raw)
 }
 
-// The key rotation of SECURITY.md, with a running process.
+// The test does the key rotation of SECURITY.md with a running process.
 func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -150,7 +150,7 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	before := serial()
-	k.issue("tls") // the certificate before its key: for a moment they don't match
+	k.issue("tls") // issue writes the certificate before its key: for a moment the two don't match
 	eventually(t, "the new certificate is used", func() bool { return serial() != before })
 
 	if code, body := do(t, http.DefaultClient, "GET", p.health+"/readyz"); code != 200 && code != 503 {

@@ -21,7 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// With this variable set, the test binary runs as vmgroup.
+// beVmgroup names the variable that makes the test binary run as vmgroup.
 const beVmgroup = "TEST_BE_VMGROUP"
 
 // patience is how long a test waits for what takes seconds at most on an idle machine.
@@ -123,7 +123,7 @@ func (p *process) logged() string {
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	must.Succeed(t, p.Process.Signal(syscall.SIGTERM))
-	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop() // it then ends with an error, and its log is shown
+	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop() // a killed process ends with an error, and the test shows its log
 	<-p.logEnd
 	if err := p.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
@@ -261,7 +261,7 @@ func TestTheVersionIsAFlagToo(t *testing.T) {
 	}
 }
 
-// A namespace with a Service vmgroup has such variables in each container, unless a pod has enableServiceLinks: false.
+// In a namespace with a Service vmgroup, Kubernetes sets such variables in each container, unless a pod has enableServiceLinks: false.
 func TestTheVariablesOfAServiceAreNotTakenForSettings(t *testing.T) {
 	t.Parallel()
 	env := []string{"VMGROUP_SERVICE_HOST=10.0.0.1", "VMGROUP_SERVICE_PORT=8443", "VMGROUP_SERVICE_PORT_HOOKS=8443", "VMGROUP_PORT=tcp://10.0.0.1:8443",

@@ -40,7 +40,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	if _, err := vc.MakeFolder("/DC0/vm/vm-operator/shop/old"); err != nil {
 		t.Fatal(err)
 	}
-	cluster := "" // of the check
+	cluster := "" // the cluster that the check compares
 	orphans := func(groups ...*metacontroller.Group) (said string, warnings int) {
 		var all []*v1alpha1.VmGroup
 		for _, g := range groups {
@@ -84,7 +84,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups of -f names that version") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
-	cluster = "another" // which has neither the VMs nor their rules
+	cluster = "another" // the VMs and their rules are not in this cluster
 	if said, _ = orphans(old); strings.Contains(said, "uid-db") && strings.Contains(said, "DRS rule") || strings.Contains(said, "shop/db/db-0") {
 		t.Errorf("what another cluster has is listed: %s", said)
 	}
@@ -99,8 +99,8 @@ func TestACheckOfOrphansWantsVmGroups(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, errs)
 	}
 	for list, want := range map[string]int{
-		"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n": 0, // kubectl get -o yaml, where there is none
-		"": 2, // kubectl failed
+		"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n": 0, // the output of kubectl get -o yaml without groups
+		"": 2, // the output if kubectl failed
 	} {
 		c := vmgroup(nil, "check", "--simulator", "--orphans", "-f", "-")
 		c.Stdin = strings.NewReader(list)

@@ -60,7 +60,7 @@ func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 		"disks: [{name: data, sizeGiB: 1, persistent: true, datastore: nowhere}]":     {Op: "Clone", VM: "web-0", Part: "disks", Reason: "DatastoreNotFound"},
 		"disks: [{name: data, sizeGiB: 1, persistent: true, storagePolicy: nowhere}]": {Op: "Clone", VM: "web-0", Part: "disks", Reason: "StoragePolicyNotFound"},
 		"placement: {zones: [none]}":                                                  {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
-		"replicas: 0":                                                                 {Reason: "TemplateNotFound"}, // see below
+		"replicas: 0":                                                                 {Reason: "TemplateNotFound"}, // with an unknown template, as set below
 	} {
 		manifest := head + ", " + spec + "}\n"
 		if strings.HasPrefix(spec, "replicas") {
@@ -84,7 +84,7 @@ func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 			t.Errorf("%s:\n%s", spec, out)
 		}
 	}
-	if n := vc.Calls()["CloneVM_Task"] + vc.Calls()["CreateFolder"]; n > 1 { // the server makes its own folder
+	if n := vc.Calls()["CloneVM_Task"] + vc.Calls()["CreateFolder"]; n > 1 { // the server itself makes its root folder
 		t.Errorf("%d calls that create something", n)
 	}
 }
@@ -186,7 +186,7 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 	}
 	manifest, err := json.Marshal(&g.VmGroup)
 	must.Succeed(t, err)
-	// As from kubectl and kustomize: a List, another kind, and several files.
+	// The input is as from kubectl and kustomize: a List, another kind, and several files.
 	list := `{"apiVersion":"v1","kind":"List","items":[` + string(manifest) + `]}`
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	must.Succeed(t, os.WriteFile(other, []byte("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), 0o600))
@@ -266,8 +266,8 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 		out, _, status := preview(t, env, head+"}\n")
 		return status == 2 && strings.Contains(out, "PowerOn")
 	})
-	// It asks the server: it has no vCenter settings.
-	k.issue("tls") // the server uses it once it has read it again
+	// Without vCenter settings, plan asks the server.
+	k.issue("tls") // the server uses the new certificate once it has read the files again
 	eventually(t, "a plan after the certificate changed", func() bool {
 		_, _, status := preview(t, env, head+"}\n")
 		return status == 2

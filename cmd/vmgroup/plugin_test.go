@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// kubectlStandIn writes down what it is asked. Metacontroller calls the second of three pods, and the third for shop/web; in the namespace
-// early, none yet.
+// kubectlStandIn writes its arguments to the file asked. Metacontroller calls the second of three pods, and the third one for shop/web; in
+// the namespace early, it calls no pod yet.
 const kubectlStandIn = `#!/bin/sh
 echo "$@" >>"$(dirname "$0")/asked"
 case "$*" in

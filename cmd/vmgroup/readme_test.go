@@ -26,7 +26,7 @@ func readmeBlocks(t *testing.T) (blocks [][2]string) {
 	return blocks
 }
 
-// Blocks that another test runs, or that need what isn't here, by their first words.
+// Blocks that another test runs, or that need tools or clusters that the test lacks, by their first words.
 var readmeElsewhere = map[string]string{
 	"git clone ":                "test/newcomer.sh, which types all of \"Try it\"",
 	"make demo":                 "TestTheDemoFollowsItsFileAndCleansUp; its screen: TestTheDemoShowsMembersAndTheirProgress",
@@ -36,7 +36,7 @@ var readmeElsewhere = map[string]string{
 	"kubectl create namespace ": "needs a cluster and the chart of a release: test/e2e installs it with Helm, and applies the sample",
 }
 
-// The session of the README, as a user types it, with the server's port instead of the README's.
+// The test runs the README's session as a user types it, with the server's port instead of the README's.
 func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {

@@ -80,7 +80,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 		t.Fatalf("the wrong password is not reported: %v\n%+v", err, a.Status)
 	}
 	fmt.Fprintf(&output, "%+v\n", a)
-	k.write("password", password+"\n") // tried at once, because it changed
+	k.write("password", password+"\n") // the server tries a changed password at once
 	if a, err = g.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	k.write("tls.key", string(key)[:len(key)/2])
 	eventually(t, "both are reported as broken", func() bool {
 		send(caller, "GET", "/groups", "")
-		_, _ = do(t, k.client(hookToken), "GET", p.url+"/groups") // a handshake
+		_, _ = do(t, k.client(hookToken), "GET", p.url+"/groups") // makes the server read the certificates for a new handshake
 		return strings.Contains(p.logged(), "ignoring a token") && strings.Contains(p.logged(), "still using the former one")
 	})
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/nothing"} {

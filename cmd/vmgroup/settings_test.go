@@ -78,7 +78,8 @@ func TestShellCompletionOffersValuesAndNoFiles(t *testing.T) {
 	}
 }
 
-// The seam is for tests: no flag can put something else between the server and vCenter's network, so nothing here must name it.
+// Only tests may use the fields that replace the network between the server and vCenter: no flag may do so, so no file of this package may
+// name them.
 func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 	t.Parallel()
 	seam := map[string]bool{}
@@ -104,7 +105,7 @@ func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 			name := ""
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
-				if name = n.Sel.Name; types.ExprString(n) == "net.Listener" || types.ExprString(n) == "s.probe.Dial" { // of the hooks, and to guests
+				if name = n.Sel.Name; types.ExprString(n) == "net.Listener" || types.ExprString(n) == "s.probe.Dial" { // the listener of the hooks, and connections to guests
 					name = ""
 				}
 			case *ast.KeyValueExpr:
@@ -120,7 +121,7 @@ func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 	}
 }
 
-// The chart refuses other names in its settings, so it must know all, except for those that it sets itself.
+// The chart refuses other names in its settings, so the chart must know all names, except for those that it sets itself.
 func TestTheChartTakesEveryVariableOfTheServer(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../charts/vmgroup/values.schema.json")
@@ -140,7 +141,7 @@ func TestTheChartTakesEveryVariableOfTheServer(t *testing.T) {
 	}
 	deployment, err := os.ReadFile("../../charts/vmgroup/templates/deployment.yaml")
 	must.Succeed(t, err)
-	own := map[string]bool{"VC_USER": true, "VC_PASS": true, "VMGROUP_SIMULATOR": true} // files and a value instead
+	own := map[string]bool{"VC_USER": true, "VC_PASS": true, "VMGROUP_SIMULATOR": true} // the chart sets these through files and a value
 	for _, name := range regexp.MustCompile(`- name: (V[A-Z_]+)\n`).FindAllStringSubmatch(string(deployment), -1) {
 		own[name[1]] = true
 	}

@@ -56,7 +56,7 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	eventually(t, "a replica that isn't called says so", func() bool {
 		out, _, _ := run(t, vmgroup(nil, "status", "shop/web", "--server", other.url))
 		host, _ := os.Hostname()
-		out = strings.Join(strings.Fields(out), " ") // it folds
+		out = strings.Join(strings.Fields(out), " ") // status wraps long lines
 		return strings.Contains(out, "Metacontroller doesn't call this replica of the server ("+host+")") && strings.Contains(out, "kubectl vmgroup status finds it") && strings.Contains(out, "web-1")
 	})
 	if text := ask(1, "shop/nope"); !strings.Contains(text, `The group "shop/nope" is not known yet`) {
@@ -87,7 +87,7 @@ func TestStatusFollowsTheServerUntilInterrupted(t *testing.T) {
 	})
 	fits(t, screen.lines())
 	seen := 0
-	for scanner := bufio.NewScanner(lines); seen < 2 && scanner.Scan(); { // a pipe gets every answer, one below the other
+	for scanner := bufio.NewScanner(lines); seen < 2 && scanner.Scan(); { // into a pipe, status writes each answer below the previous one
 		if strings.Contains(scanner.Text(), "2 of 2") {
 			seen++
 		}

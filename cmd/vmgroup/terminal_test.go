@@ -68,7 +68,7 @@ func (s *screen) has(text string) bool { return strings.Contains(strings.Join(s.
 func fits(t *testing.T, lines []string) {
 	t.Helper()
 	for _, line := range lines {
-		if utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimSpace(line), " ") { // a word alone stays whole
+		if utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimSpace(line), " ") { // a line of one word can't be wrapped
 			t.Errorf("%d characters: %s", utf8.RuneCountInString(line), line)
 		}
 	}
@@ -91,7 +91,7 @@ func TestTablesAndFlagsAreAsWideAsTheTerminal(t *testing.T) {
 			s := onScreen(t, vmgroup(quickly, c.args...))
 			<-s.ended
 			lines := s.lines()
-			if name == "help" { // the description above is as it was written
+			if name == "help" { // help does not wrap the description above this line
 				lines = lines[slices.Index(lines, "Addresses, and who can call:"):]
 			}
 			fits(t, lines)

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// The image has no time zones, unlike the machines that tests run on.
+// The image has no time zone files, unlike the machines that tests run on, so the binary must contain them.
 func TestTheBinaryBringsTheTimeZonesAlong(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ImportsOnly)
 	must.Succeed(t, err)

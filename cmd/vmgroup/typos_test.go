@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// What users mistype, what they read then, and the exit status.
+// Each case is a mistake of a user, with the message that the user reads, and the exit status.
 func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 	t.Parallel()
 	const number = "metadata: {name: web, labels: {a: 1}, annotations: {b: true}}\n"
@@ -72,7 +72,7 @@ func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 	}
 }
 
-// A connection that fails says which flag helps.
+// The error of a failed connection names the flag that helps.
 func TestPlanSaysWhichFlagHelpsToReachAServer(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
@@ -103,7 +103,7 @@ func TestAPlanThatLooksAtVCenterSaysThatATemplateIsAVM(t *testing.T) {
 	if out, errs, status := preview(t, against(vc), manifest); status != 1 || !strings.Contains(out, "/DC0/vm/web-server is a VM: convert it to a template, or name another") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
 	}
-	p := serveReady(t, against(vc)) // a server tells its callers nothing about other VMs
+	p := serveReady(t, against(vc)) // a server reveals nothing about other VMs to its callers
 	if out, errs, status := preview(t, nil, manifest, "--server", p.url); status != 1 || strings.Contains(out+errs, "is a VM") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
 	}
