@@ -25,7 +25,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// trees are all that can be built, by name: the kustomization in the file system of checkout.
+// trees are all kustomizations that a user can build, by name: the kustomization in the file system of checkout.
 var trees = map[string]string{
 	"root":                  "/manifests",
 	"simulator":             "/manifests/overlays/simulator",
@@ -40,7 +40,8 @@ var trees = map[string]string{
 	"everything":            "/with/everything",
 }
 
-// checkout is this directory as /manifests with what it shares with the chart, and next to it an overlay for each component, as a user would write it.
+// checkout is this directory as /manifests with what it shares with the chart, and next to it an overlay for each component, as a user would
+// write one.
 func checkout(t *testing.T) filesys.FileSystem {
 	t.Helper()
 	fsys := filesys.MakeFsInMemory()
@@ -97,7 +98,7 @@ type built map[string][]byte
 // builds caches the trees.
 var builds sync.Map
 
-// build builds the tree of that name. Its objects are only read.
+// build builds the tree with a name. Callers must not change its objects, which the cache shares.
 func build(t *testing.T, tree string) built {
 	t.Helper()
 	if before, there := builds.Load(tree); there {
@@ -183,7 +184,7 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 	}
 }
 
-// Kustomize as in kubectl 1.32 panics otherwise (kubernetes/kubernetes#131939).
+// The kustomize of kubectl 1.32 panics otherwise (kubernetes/kubernetes#131939).
 func TestAFileDeletesNoMoreThanOneObject(t *testing.T) {
 	for _, path := range files(t) {
 		text, err := os.ReadFile(path)

@@ -11,7 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// compositeController has the keys of Metacontroller's kind that we can use. The others (etag, revisionHistory, statusChecks) are left out on purpose, and make a strict reading fail.
+// compositeController has the keys of Metacontroller's kind that the manifests can use. The struct lacks the others (etag, revisionHistory,
+// statusChecks), so that a strict reading of manifests with them fails.
 type compositeController struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -43,8 +44,8 @@ type compositeController struct {
 	} `json:"spec"`
 }
 
-// keyRef is a key of a Secret. endpointConfig has what we can use of Metacontroller's EndpointConfig: every Secret needs its
-// namespace, because the kind has none of its own.
+// keyRef is a key of a Secret. endpointConfig has the fields of Metacontroller's EndpointConfig that the manifests can use: every Secret
+// needs its namespace, because the kind has none of its own.
 type keyRef struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`

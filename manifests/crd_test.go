@@ -91,7 +91,7 @@ func TestTheSubresourcesServeMetacontrollerAndAutoscalers(t *testing.T) {
 	}
 }
 
-// Bounds that only a rule can state are numbers in its text.
+// A bound that only a rule can state is a number in the rule's text.
 func TestTheRulesStateTheBoundsOfTheHooks(t *testing.T) {
 	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
 	want := map[string][]int{
@@ -114,7 +114,8 @@ func TestTheRulesStateTheBoundsOfTheHooks(t *testing.T) {
 	}
 }
 
-// There must be one lock for each name, and only an API server knows the former spec.
+// A group's folder is the lock of its members' names, so the folder must not change. Only an API server knows the previous spec, so a rule of
+// the CRD must forbid the change.
 func TestThePlaceOfTheFolderCannotChangeWhileThereAreMembers(t *testing.T) {
 	for _, name := range []string{"datacenter", "folder"} {
 		if !slices.ContainsFunc(crd(t).Schema.OpenAPIV3Schema.XValidations, func(r apiextensionsv1.ValidationRule) bool {

@@ -29,7 +29,7 @@ func pod(t *testing.T, objects built) (appsv1.DeploymentSpec, corev1.PodSpec, co
 func isFalse(b *bool) bool { return b != nil && !*b }
 func isTrue(b *bool) bool  { return b != nil && *b }
 
-// The rules of Kubernetes' Pod Security Standards, profile "restricted", and a read-only root file system.
+// The test applies the rules of Kubernetes' Pod Security Standards, profile "restricted", and requires a read-only root file system.
 func TestThePodsAreRestricted(t *testing.T) {
 	for tree := range trees {
 		t.Run(tree, func(t *testing.T) {
@@ -178,16 +178,16 @@ func TestOneReplicaServesAndEndsInItsTime(t *testing.T) {
 	}
 }
 
-// A renamed setting or metric would be dropped silently.
+// Kubernetes and Prometheus would silently ignore a setting or metric that the source has renamed.
 func TestEverySettingAndMetricNamedHereIsInTheSource(t *testing.T) {
 	source := goSource(t, "../cmd", "../sync", "../vsphere")
 	name := regexp.MustCompile(`\b(VC|VMGROUP)_[A-Z_]+\b|\bvmgroup_[a-z_]+\b`)
-	part := regexp.MustCompile(`_seconds_(bucket|sum|count)$`) // of a histogram
+	part := regexp.MustCompile(`_seconds_(bucket|sum|count)$`) // the suffixes of a histogram's series
 	for _, path := range files(t) {
 		content, err := os.ReadFile(path)
 		must.Succeed(t, err)
 		for _, found := range name.FindAllString(string(content), -1) {
-			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(found, "VMGROUP_"), "_", "-")) // which gives its variable the name
+			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(found, "VMGROUP_"), "_", "-")) // the variable has its name from the flag
 			if !strings.Contains(source, part.ReplaceAllString(found, "_seconds")) && !strings.Contains(source, `"`+flag+`"`) {
 				t.Errorf("%s: %s is not in the source", path, found)
 			}

@@ -30,7 +30,7 @@ func environment(c corev1.Container) map[string]string {
 	return env
 }
 
-// Metacontroller compares the host and port of a hook's URL with an entry's host; without an entry, it calls without token and
+// Metacontroller compares the host and port of a hook's URL with an entry's host; without an entry, Metacontroller calls without token and
 // authority.
 func TestEveryHookIsCalledOverTLSWithTheServersToken(t *testing.T) {
 	for _, tree := range locked() {
@@ -67,7 +67,7 @@ func TestEveryHookIsCalledOverTLSWithTheServersToken(t *testing.T) {
 }
 
 func TestEveryFileThatTheServerReadsIsInAMountedSecret(t *testing.T) {
-	secrets := map[string]string{ // by variable
+	secrets := map[string]string{ // the Secrets by the variable that names their file
 		"VMGROUP_TLS_CERT_FILE": "vmgroup-tls", "VMGROUP_TLS_PRIVATE_KEY_FILE": "vmgroup-tls", "VMGROUP_CLIENT_CA_FILE": "vmgroup-tls",
 		"VMGROUP_TOKEN_FILE": "vmgroup-hook-token", "VMGROUP_READER_TOKEN_FILE": "vmgroup-reader-token",
 	}
@@ -187,7 +187,7 @@ func TestPortsMatchWhatTheServerListensOn(t *testing.T) {
 	}
 }
 
-// cert-manager must make what both sides read, under the name that Metacontroller calls.
+// cert-manager must make the Secrets that both sides read, with a certificate for the name that Metacontroller calls.
 func TestCertManagerMakesTheSecretsThatTheManifestsRead(t *testing.T) {
 	objects := build(t, "cert-manager")
 	type certificate struct {
@@ -244,7 +244,7 @@ func TestPrometheusCanReachTheMetricsAndScrapesThem(t *testing.T) {
 	}
 }
 
-// The commands for Secrets must make those that the manifests read.
+// The README's commands must make all Secrets that the manifests read.
 func TestTheReadmesCommandsMakeEverySecretThatTheManifestsRead(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	must.Succeed(t, err)

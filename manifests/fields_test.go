@@ -108,7 +108,7 @@ func TestEveryFieldIsExplainedWithItsBoundsAndDefault(t *testing.T) {
 			}
 		}
 		if strings.HasSuffix(path, "[]") {
-			continue // its list is explained
+			continue // the description of the list explains its items
 		}
 		if text == "" {
 			t.Errorf("%s is not explained", path)
@@ -178,7 +178,7 @@ var longest = map[string]string{
 	"scaleIn.protected[]":                group57 + "-99999",
 	"scaleIn.remove[]":                   group57 + "-99999",
 	"update.windows[].start":             "23:59",
-	"update.windows[].timeZone":          "", // no zone has so long a name
+	"update.windows[].timeZone":          "", // no time zone has a name of the greatest length
 	"clone.snapshot":                     strings.Repeat("ü", v1alpha1.MaxInventoryPath),
 	"placement.datacenter":               strings.Repeat("ü", v1alpha1.MaxInventoryPath),
 	"placement.pool":                     strings.Repeat("ü", v1alpha1.MaxInventoryPath),
@@ -250,7 +250,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 		case s.Type == "integer":
 			most := int64(*s.Maximum)
 			if path == "networks[].ipv4.prefixLength" {
-				most = 32 // by a rule
+				most = 32 // a rule states the bound
 			}
 			try(int64(*s.Minimum), true)
 			try(int64(*s.Minimum)-1, false)
@@ -274,7 +274,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 				try(text+"0", false)
 			}
 			try("", s.MinLength == nil || *s.MinLength == 0)
-		case path == "customAttributes[]", path == "extraConfig[]", path == "service.annotations[]": // rules of the map bound them
+		case path == "customAttributes[]", path == "extraConfig[]", path == "service.annotations[]": // the map's rules bound its values
 		default:
 			t.Errorf("%s: no value to test it with", path)
 		}
@@ -304,8 +304,8 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// intsOrStrings are values of a field that takes numbers and words, accepted (the largest third and fourth) and refused: shares of CPU or
-// memory, or a number or percentage of members.
+// intsOrStrings are the accepted values (the third and fourth are the largest) and the refused values of a field that takes numbers and
+// words: shares of CPU or memory, or a number or percentage of members.
 func intsOrStrings(path string) (ok, refused []any) {
 	if strings.HasPrefix(path, "hardware.") {
 		return []any{1, "Low", v1alpha1.MaxShares, "High", "Normal"}, []any{-1, 0, v1alpha1.MaxShares + 1, "Custom", "high", "5", ""}
@@ -313,7 +313,7 @@ func intsOrStrings(path string) (ok, refused []any) {
 	return []any{1, "10%", v1alpha1.MaxReplicas, "100%", "1%", "99%"}, []any{-1, v1alpha1.MaxReplicas + 1, "101%", "abc", "5", "-1%", "1.5%", ""}
 }
 
-// besides are the fields that others require.
+// besides are the fields that a field requires, by the field's path.
 var besides = map[string]map[string]any{
 	"":                         {"cpu": 1, "memory": 1, "template": "t"},
 	"update.windows[]":         {"start": "22:00", "durationSeconds": 3600},

@@ -14,10 +14,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What a new field of the spec needs, in addition to its bounds and its place in the full sample: a generated schema, a decision
-// whether a change of it replaces members, and a line in docs/fields.md.
+// In addition to its bounds and its place in the full sample, a new field of the spec needs a generated schema, a decision whether a
+// change of the field replaces members, and a line in docs/fields.md.
 
-// A plain go test reminds you of make generate. An API server would prune a field of the status that the schema lacks, so the status would
+// Without make generate, this test fails: an API server would prune a field of the status that the schema lacks, so the status would
 // never equal the answer.
 func TestTheSchemaHasEveryFieldOfTheTypes(t *testing.T) {
 	for part, of := range map[string]reflect.Type{"spec": reflect.TypeFor[v1alpha1.VmGroupSpec](), "status": reflect.TypeFor[v1alpha1.VmGroupStatus]()} {
@@ -54,7 +54,7 @@ func typeFields(path string, of reflect.Type, into map[string]bool) {
 	}
 }
 
-// changedInPlace are the fields whose change replaces no member. All others must enter the revision, otherwise a change of them
+// changedInPlace are the fields whose change replaces no member. All others must enter the revision, otherwise a change
 // would reach only new members.
 var changedInPlace = []string{
 	"cpu", "memory", "replicas", "standby", "inventory", "paused", "adopt[]", "replace[]", "tags[]",
@@ -65,7 +65,7 @@ var changedInPlace = []string{
 	"hardware.memoryReservationMiB", "hardware.memoryLimitMiB", "hardware.memoryShares", "hardware.reserveAllMemory",
 	"rootDisk", "disks[]", // the stamp has a member's own disks
 	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", "networks[].ipv4.additionalRanges[]", "networks[].ipv6.additionalRanges[]", // the stamp has a member's own addresses
-	"userData", // the revision has the digest of its text
+	"userData", // the revision has the digest of the user data's text
 }
 
 func TestEveryFieldThatOnlyANewCloneCanChangeEntersTheRevision(t *testing.T) {

@@ -30,7 +30,7 @@ func rights(role rbacv1.ClusterRole) map[string][]string {
 	return all
 }
 
-// A missing right for a kind of child would stop every group; an excess one is a risk.
+// Without a right for a kind of child, no group would make progress; a right beyond the needed ones is a risk.
 func TestMetacontrollerHasExactlyTheRightsThatTheControllerNeeds(t *testing.T) {
 	objects := build(t, "metacontroller-rights")
 	group := v1alpha1.GroupVersion.Group

@@ -46,7 +46,7 @@ func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 	return group
 }
 
-// said is the value without false and 0, which can be left out.
+// said returns the value without fields that are false or 0, which a manifest can omit.
 func said(value any) any {
 	fields, ok := value.(map[string]any)
 	if list, is := value.([]any); is {
@@ -101,7 +101,7 @@ func TestTheReadmeNamesEverySample(t *testing.T) {
 	}
 }
 
-// instead are the fields that others exclude in the full sample, which shows them in a comment.
+// instead are the fields that other fields of the full sample exclude, with the comment in which the sample shows them.
 var instead = map[string]string{
 	"placement.pool":                "# pool: ",
 	"userData.configMapKeyRef.name": "# configMapKeyRef: {name: ",

@@ -44,7 +44,7 @@ func document(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The benchmark measures with the limits of the table (limitFor in test/bench).
+// The benchmark measures under the memory limits of the table (limitFor in test/bench).
 func TestEachSizeHasRoomForItsPeak(t *testing.T) {
 	measured := map[string]int64{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+) MiB \|.*\|$`).FindAllStringSubmatch(document(t, "figures.md"), -1) {
@@ -63,7 +63,7 @@ func TestEachSizeHasRoomForItsPeak(t *testing.T) {
 	}
 }
 
-// As installed, the server is for up to 10,000 VMs.
+// The default install is for up to 10,000 VMs.
 func TestTheManifestsAndTheChartHaveTheSizeThatTheDocumentsSay(t *testing.T) {
 	want := sizes(t)["10,000"]
 	var chart struct {

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// structural is the schema as an API server uses it.
+// structural is the schema in the form that an API server uses.
 func structural(t *testing.T) *schema.Structural {
 	t.Helper()
 	internal := apiextensions.JSONSchemaProps{}

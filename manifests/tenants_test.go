@@ -13,8 +13,8 @@ import (
 // unbounded are the fields that no VmGroupLimit bounds. None of them names an object of vCenter that the server takes from elsewhere,
 // nor says how many VMs there are or how large they are.
 var unbounded = []string{
-	"inventory", "paused", "update", "healing", "scaleIn", "readiness", "service", // how members live, and who learns of them
-	"deletion.shutdownTimeoutSeconds", "deletion.holdTimeoutSeconds", // a member that is held counts as one
+	"inventory", "paused", "update", "healing", "scaleIn", "readiness", "service", // these fields set how members are updated and healed, and who is told about them
+	"deletion.shutdownTimeoutSeconds", "deletion.holdTimeoutSeconds", // a held member counts as a member
 	"replace[]",                // members of the group
 	"adopt[]",                  // the server's --adopt-from bounds it
 	"clone",                    // how the template is cloned
@@ -26,7 +26,7 @@ var unbounded = []string{
 	"hardware.version", "hardware.coresPerSocket", "hardware.cpuHotAdd", "hardware.memoryHotAdd", "hardware.cpuReservationMHz", "hardware.cpuLimitMHz", "hardware.cpuShares", "hardware.reserveAllMemory", "hardware.memoryReservationMiB", "hardware.memoryLimitMiB", "hardware.memoryShares", "hardware.secureBoot", "hardware.vtpm", "hardware.bootDelaySeconds", "hardware.bootFirst",
 	"extraConfig[]", // the server's --extra-config bounds it
 	"placement.antiAffinity", "placement.hostGroup.rule",
-	"tags[].create", // of a tag that is allowed
+	"tags[].create", // the limit bounds the tag that is created
 }
 
 // A field that says where VMs come from or go to, or how many or how large they are, must be bounded too: it would be a way around the limit.
@@ -37,7 +37,7 @@ func TestALimitLooksAtEveryFieldOrSaysThatItDoesNot(t *testing.T) {
 	for _, v := range policy.Spec.Variables {
 		variables[v.Name] = v.Expression
 	}
-	bounded := map[string]string{} // what is looked at, by the path that the refusal names
+	bounded := map[string]string{} // the expression that the policy checks, by the path that the refusal names
 	key := regexp.MustCompile(`'([a-z][^']+)': `)
 	for _, name := range []string{"number", "value"} {
 		expression, bounds := variables[name+"s"], variables[name+"Bounds"]

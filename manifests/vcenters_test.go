@@ -31,10 +31,10 @@ func TestTheDefaultInstallSelectsTheGroupsWithoutTheLabel(t *testing.T) {
 	}
 }
 
-// clusterWide are kinds of which the default install has the objects for all installs.
+// clusterWide matches the kinds whose objects the default install has for all installs.
 var clusterWide = regexp.MustCompile(`^(CustomResourceDefinition|ClusterRole|ClusterRoleBinding|ValidatingAdmissionPolicy|ValidatingAdmissionPolicyBinding)/`)
 
-// So whatever holds for the default install holds for the others, with every component.
+// Because of this test, the other tests of the default install are valid for other installs, too, with every component.
 func TestAnInstallForAnotherVCenterDiffersOnlyInItsNameNamespaceAndAddress(t *testing.T) {
 	for another, ours := range map[string]string{"/another/root": "/manifests", "/another/everything": "/with/everything"} {
 		got := buildNow(t, another)
