@@ -21,7 +21,7 @@ import (
 
 const repository = ".."
 
-// unpacked is the chart as a release packs it, but without Metacontroller's, which only a registry has.
+// unpacked is the chart as a release packs it, but without Metacontroller's chart, which only a registry has.
 var unpacked = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "vmgroup-chart-")
 	if err != nil {
@@ -154,16 +154,16 @@ func comparable(t *testing.T, all objects) objects {
 	all = objects{}
 	succeed(t, json.Unmarshal(text, &all))
 	for id := range all {
-		if strings.HasPrefix(id, "Namespace/") { // Helm requires it to exist
+		if strings.HasPrefix(id, "Namespace/") { // Helm requires that the namespace exists
 			delete(all, id)
 		}
 	}
 	for _, o := range all {
 		withoutHelmsLabels(o)
-		if o["kind"] == "CustomResourceDefinition" { // one of them is generated, without labels
+		if o["kind"] == "CustomResourceDefinition" { // one of the CRDs is generated, without labels
 			delete(o["metadata"].(map[string]any), "labels")
 		}
-		if spec, _ := at(o, "spec").(map[string]any); o["kind"] == "Service" && spec["type"] == "ClusterIP" { // which is the default
+		if spec, _ := at(o, "spec").(map[string]any); o["kind"] == "Service" && spec["type"] == "ClusterIP" { // ClusterIP is the default
 			delete(spec, "type")
 		}
 	}
@@ -201,10 +201,10 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 		return append(append([]string{"resources: [manifests, manifests/vcenter/vcenter.yaml]"}, with(names...)[1:]...), "- manifests/vcenter")
 	}
 	for name, c := range map[string]struct {
-		namespace string // vmgroup-system, unless it says another
+		namespace string // default: vmgroup-system
 		values    []string
 		tree      []string
-		made      []string // what only Helm makes
+		made      []string // the objects that only Helm makes
 	}{
 		"the base":      {values: []string{existing}, tree: []string{"resources: [manifests]"}},
 		"the simulator": {values: []string{"simulator=true"}, tree: []string{"resources: [manifests/overlays/simulator]"}},
@@ -302,7 +302,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		"replica=3", "replicas=many", "hooks.keys=none", "settings.VC_PASS=secret", "settings.vc_folder=x", "vcenter.host=vc.example.com", "image.digest=sha256:12",
 		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "monitoring.runbookBaseURL=git.example.com", "compositeController.name=Web",
-		"compositeController.name=web", "compositeController.name=vmgroups", "compositeController.name=vmgroup-", // sync/hook/wire.go takes them for others
+		"compositeController.name=web", "compositeController.name=vmgroups", "compositeController.name=vmgroup-", // sync/hook/wire.go takes these for the names of other controllers
 		"vcenter.name=US", "vcenters={a b}", "compositeController.resyncPeriodSeconds=0", "compositeController.resyncPeriodSeconds=5m",
 		"networkPolicy.vcenterCIDRs={192.0.2.0/99}", "networkPolicy.vcenterCIDRs={192.0.2.0/33}", "networkPolicy.vcenterCIDRs={192.0.2.256/24}", "networkPolicy.vcenterCIDRs={192.0.2/24}",
 		"networkPolicy.vcenterCIDRs={fd00::/129}", "networkPolicy.vcenterCIDRs={fd00/8}", "networkPolicy.vcenterCIDRs={192.0.2.1}", "networkPolicy.vcenterPort=70000",
@@ -354,7 +354,7 @@ func TestACompositeControllerCanHaveTheNamesThatTheServerKnows(t *testing.T) {
 	}
 }
 
-// Each value must be used by a template, or be Metacontroller's.
+// A template must use each value, unless the value is for Metacontroller's chart.
 func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
 	dir, err := unpacked()
 	succeed(t, err)

@@ -81,8 +81,8 @@ func TestOnlyGeneratedKeysAreSecretsOfHelm(t *testing.T) {
 	}
 }
 
-// Argo CD, Flux and others render the chart again and again, and apply what differs: Metacontroller and the server would have other
-// tokens, and no hook call would be answered.
+// Argo CD, Flux and others render the chart again and again, and apply what differs: with new tokens in each rendering, Metacontroller
+// and the server would have different ones, and the server would answer no hook call.
 func TestEachRenderingHasTheSameBytes(t *testing.T) {
 	const whole = "hooks.clientCertificates=true,monitoring.enabled=true,tenants=true,vcenters={east},caller.grantRights=true,settings.VC_POOL=a,settings.VC_FOLDER=b"
 	render := func(values string) string {
@@ -98,7 +98,7 @@ func TestEachRenderingHasTheSameBytes(t *testing.T) {
 			}
 		}
 	}
-	one, two := rendered(t), rendered(t) // in the mode that is for Helm alone, the Secrets differ, and nothing else does
+	one, two := rendered(t), rendered(t) // in the mode for Helm alone, two renderings differ only in the Secrets
 	for id := range one {
 		if strings.HasPrefix(id, "Secret/") {
 			delete(one, id)
@@ -110,7 +110,7 @@ func TestEachRenderingHasTheSameBytes(t *testing.T) {
 	}
 }
 
-// A second install has other names for cluster-wide objects, and leaves the rest to the first.
+// A second install has its own names for the cluster-wide objects that it needs, and leaves the shared ones to the first install.
 func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
 	cluster := map[string]bool{}
 	for id, o := range rendered(t) {
@@ -181,7 +181,7 @@ func TestMetacontrollersFlagsAreTheSameInTheChartTheDocumentsAndTheFigures(t *te
 	}
 }
 
-// With METACONTROLLER_CHART=<archive of its chart>, as in a release.
+// The release workflow runs this test, with METACONTROLLER_CHART=<archive of Metacontroller's chart>.
 func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 	archive := os.Getenv("METACONTROLLER_CHART")
 	if archive == "" {
@@ -193,7 +193,7 @@ func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 	succeed(t, err)
 	all := parse(t, text)
 	pod, _ := at(all["StatefulSet/metacontroller"], "spec", "template").(map[string]any)
-	if at(pod, "metadata", "labels", "app.kubernetes.io/name") != "metacontroller" { // the NetworkPolicy names it
+	if at(pod, "metadata", "labels", "app.kubernetes.io/name") != "metacontroller" { // the NetworkPolicy selects this label
 		t.Errorf("the pods' labels are %v", at(pod, "metadata", "labels"))
 	}
 	if at(pod, "spec", "serviceAccountName") != "metacontroller" || all["ServiceAccount/metacontroller"] == nil {

@@ -69,7 +69,7 @@ func TestWhatIsReadElsewhereLinksToTheRepositoryAtItsVersion(t *testing.T) {
 	}
 }
 
-// What krew does with the manifest: take the archive of the platform, compare its checksum, and link to the program in it.
+// The test does what krew does with the manifest: it takes the archive of the platform, compares the checksum, and links to the program.
 func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
 	dir := t.TempDir()
 	binaries := map[platform]string{}
@@ -124,7 +124,8 @@ type workflow struct {
 	}
 }
 
-// The job that runs what it downloaded can write nothing, and the one that can sign can't write releases. None runs before ci has passed.
+// The job that runs downloaded code must have no right to write, and the job that can sign must not write releases. No job may run before ci
+// has passed.
 func TestEachJobOfATagHasTheLeastToken(t *testing.T) {
 	var w workflow
 	succeed(t, yaml.Unmarshal([]byte(chartFiles(t, repository, ".github/workflows/release.yaml")[0]), &w))
@@ -146,7 +147,7 @@ func TestEachJobOfATagHasTheLeastToken(t *testing.T) {
 	}
 }
 
-// A tag can be moved.
+// The owner of an action or image can move its tag, so a release must name digests.
 func TestWhatBuildsAReleaseIsNamedByDigest(t *testing.T) {
 	action := regexp.MustCompile(`(?m)^\s*- uses: (\S+)`)
 	for _, text := range chartFiles(t, repository, ".github/workflows/*.yaml") {

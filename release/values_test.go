@@ -33,7 +33,7 @@ func container(t *testing.T, all objects, name string) (pod, c map[string]any) {
 	return pod, pod["containers"].([]any)[0].(map[string]any)
 }
 
-// wants compares with YAML.
+// wants compares a value with the value of a YAML text.
 func wants(t *testing.T, what string, got any, want string) {
 	t.Helper()
 	var wanted any
@@ -43,7 +43,7 @@ func wants(t *testing.T, what string, got any, want string) {
 	}
 }
 
-// As Flux and Argo CD take it from a repository, and cp from a directory.
+// Flux and Argo CD take the chart from a repository, and cp copies it from a directory, so it must be complete without links.
 func TestTheChartOfACheckoutNeedsNoNetworkAndNoLinks(t *testing.T) {
 	dir := filepath.Join(repository, chart)
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -85,7 +85,7 @@ replicas: 2
 commonLabels: {team: infra}
 `
 
-// What a cluster has once keeps its name, as does the CompositeController, whose name is in the finalizers of the groups.
+// Objects that a cluster has only once keep their names, and so does the CompositeController: the groups' finalizers contain its name.
 func TestObjectsAreNamedAndLabeledByTheRelease(t *testing.T) {
 	for values, want := range map[string]string{"": "prod-vmgroup", "fullnameOverride: vms": "vms"} {
 		for _, keys := range []string{"generate", "cert-manager", "existing"} {
@@ -214,7 +214,7 @@ func TestSettingsAreStringsWhateverTheyWereWrittenAs(t *testing.T) {
 		`{VC_FOLDER: vm-operator, VMGROUP_SLOTS: "64", VMGROUP_EVENTS: "false", VMGROUP_RESYNC: 60s, VC_POOL: "1000000", VC_DATASTORE: "0123"}`)
 }
 
-// egress are the ports of each rule that the server's policy has after those of DNS.
+// egress returns the ports of the server's egress rules, without the first rule, which is for DNS.
 func egress(all objects) (ports []any) {
 	for _, rule := range at(all["NetworkPolicy/vmgroup"], "spec", "egress").([]any)[1:] {
 		for _, p := range rule.(map[string]any)["ports"].([]any) {
@@ -260,7 +260,7 @@ func TestTheServerIsLetOutToVCentersPort(t *testing.T) {
 	wants(t, "networks", rules[1], `{ports: [{port: 8443, protocol: TCP}], to: [{ipBlock: {cidr: 192.0.2.10/32}}, {ipBlock: {cidr: "fd00::/8"}}, {ipBlock: {cidr: "::ffff:192.0.2.1/128"}}]}`)
 }
 
-// What the schema takes, the server takes: cmd/vmgroup has the types of its flags.
+// The chart's schema must accept the values that the server accepts: the types of the flags are in cmd/vmgroup.
 func TestSettingsThatTheServerTakesAreNotRefused(t *testing.T) {
 	rendering(t, "vmgroup", `
 settings:
@@ -290,14 +290,14 @@ func TestThePolicyLetsPrometheusInWhereItIs(t *testing.T) {
 	}
 }
 
-// restricted-v2 of OpenShift refuses pods that choose their user outside of the namespace's range.
+// OpenShift's restricted-v2 refuses pods that choose a user outside the range of the namespace.
 func TestOnOpenShiftNoPodChoosesItsUser(t *testing.T) {
 	chart := "metacontroller-helm-4.17.2.tgz"
 	stub := filepath.Join(t.TempDir(), chart)
 	if err := (release{}).writeTar(stub, []file{
 		{name: "metacontroller-helm/Chart.yaml", mode: 0o644, content: []byte("{apiVersion: v2, name: metacontroller-helm, version: 4.17.2}")},
 		{name: "metacontroller-helm/values.yaml", mode: 0o644, content: []byte("podSecurityContext: {}\n")},
-		{name: "metacontroller-helm/templates/pod.yaml", mode: 0o644, content: []byte( // as its StatefulSet does
+		{name: "metacontroller-helm/templates/pod.yaml", mode: 0o644, content: []byte( // the pod of Metacontroller's StatefulSet
 			"kind: Pod\nmetadata: {name: metacontroller}\nspec:\n  securityContext:\n    {{- toYaml .Values.podSecurityContext | nindent 4 }}\n")},
 	}, true); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestOnOpenShiftNoPodChoosesItsUser(t *testing.T) {
 		} {
 			fields := context.(map[string]any)
 			for _, field := range []string{"runAsUser", "runAsGroup"} {
-				if (fields[field] != nil) != c.chosen { // for the API server, null is not there
+				if (fields[field] != nil) != c.chosen { // the API server treats null as absent
 					t.Errorf("%v: %s has %s %v", c.args, what, field, fields[field])
 				}
 			}
@@ -332,7 +332,7 @@ func TestOnOpenShiftNoPodChoosesItsUser(t *testing.T) {
 	}
 }
 
-// As the notes say, people sign in to the page after each kind of install.
+// The chart's notes must say how to sign in to the page after each kind of install.
 func TestTheNotesSayHowToSignIn(t *testing.T) {
 	for values, wants := range map[string][]string{
 		"":                                     {"https://127.0.0.1:8443/", "kubectl -n site port-forward service/prod-vmgroup 8443:8443\n", "kubectl -n site get secret prod-vmgroup-reader-token "},
