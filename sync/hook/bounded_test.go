@@ -19,12 +19,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// longText has characters of one to four bytes, so that some bound is within one.
+// longText has characters of one to four bytes, so that some bound falls within a character.
 func longText(n int) string { return strings.Repeat("aé東🙂", n/10+1) }
 
 // long makes one list, or one text, of a call or of vCenter longer than its bound.
 var long = map[string]func(*v1alpha1.VmGroup, *longer){
-	"finalizers": func(g *v1alpha1.VmGroup, l *longer) { // of a group without VMs, these are other installs
+	"finalizers": func(g *v1alpha1.VmGroup, l *longer) { // on a group without VMs, such finalizers are those of other installs
 		l.state.VMs = nil
 		for i := range 2000 {
 			g.Finalizers = append(g.Finalizers, fmt.Sprintf("metacontroller.io/compositecontroller-vmgroup-%d", i))
@@ -123,7 +123,7 @@ func (l *longer) observed(c plan.Call) plan.Observed {
 	return o
 }
 
-// Sync also answers with the Events, as the loop does.
+// Sync also returns the Events, as the loop does.
 func (l *longer) Sync(c plan.Call) plan.Result {
 	r := planner.Make(l.observed(c))
 	for events := r.Events; len(events) > 0; {
@@ -150,7 +150,7 @@ func tooLong(path string, v any) (wrong []string) {
 			wrong = append(wrong, tooLong(path+"[]", one)...)
 		}
 	case string:
-		most := 1024 // a path in vCenter, or an Event's message
+		most := 1024 // the bound of a path in vCenter, and of an Event's message
 		switch {
 		case path == ".status.lastMessage", path == ".status.conditions[].message", path == ".message", path == ".blocked[].message", strings.HasPrefix(path, ".verdicts[]."), path == ".steps[].reason":
 			most = plan.TextMost
@@ -215,7 +215,7 @@ func TestEveryTextOfAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// The same for any of these together.
+// No text exceeds its bound if several inputs are long, either.
 func FuzzLongTexts(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { checkSeveralLong(t, seed) })

@@ -52,7 +52,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/sync", body)
 		r.Header.Set("Content-Type", "application/json")
 		if r.ContentLength = size; i%2 == 1 {
-			r.ContentLength = -1 // unknown
+			r.ContentLength = -1 // the length is unknown
 		}
 		all.Go(func() {
 			w := httptest.NewRecorder()
@@ -60,7 +60,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 			switch {
 			case w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "2":
 				refused.Add(1)
-			case w.Code != http.StatusBadRequest: // the bodies end too soon
+			case w.Code != http.StatusBadRequest: // the bodies are cut off, so the hook refuses them
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		})
@@ -80,7 +80,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	}
 	close(gate)
 	all.Wait()
-	for range 2 * fit { // the budget is free again
+	for range 2 * fit { // the answered requests have freed the budget
 		r := httptest.NewRequest(http.MethodPost, "/sync", strings.NewReader(" "))
 		r.Header.Set("Content-Type", "application/json")
 		r.ContentLength = size
@@ -102,7 +102,7 @@ func TestABodyOfVeryManyValuesIsRefused(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`{"parent":"` + strings.Repeat(`{,[`, 1<<19) + `"}`, `{"parent":"` + strings.Repeat(`\",\\`, 1<<18) + `"}`} {
-		if w := post(h, "/sync", []byte(text)); w.Code != http.StatusBadRequest { // it is one string
+		if w := post(h, "/sync", []byte(text)); w.Code != http.StatusBadRequest { // each body contains one long string
 			t.Errorf("%.40s: %d %s", text, w.Code, w.Body)
 		}
 	}
@@ -137,7 +137,7 @@ func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 	h := hook.New(hook.Config{Controller: &controller{state: state}, Log: zerolog.Nop()})
 	request := map[string]any{"parent": g, "children": map[string]any{"Service.v1": map[string]any{"default/web": map[string]any{"metadata": map[string]any{"name": "web"}}}}}
 	var body []byte
-	for range 2 { // the second time with the status and the children of the first
+	for range 2 { // the second request has the status and the children of the first answer
 		var err error
 		if body, err = json.Marshal(request); err != nil {
 			t.Fatal(err)

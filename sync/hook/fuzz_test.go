@@ -31,7 +31,7 @@ import (
 // fuzzPaths are the paths of the hooks.
 var fuzzPaths = []string{"/sync", "/finalize", "/customize", "/plan"}
 
-// thinker is a controller that plans each call on its own, and counts the calls that permit acting.
+// thinker is a controller that plans each call on its own, and records the calls that permit the server to act.
 type thinker struct {
 	state   plan.VCenterState
 	renewed []plan.Call
@@ -50,7 +50,7 @@ func (k *thinker) Sync(c plan.Call) plan.Result {
 
 func (k *thinker) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	o := k.observed(c)
-	if o.Group.Replicas() > 20 { // a forecast of many is slow, and finds no more than one of few
+	if o.Group.Replicas() > 20 { // a forecast of many members is slow, and finds no more faults than a forecast of a few
 		return planner.Make(o), plan.Outlook{}, nil
 	}
 	return planner.Make(o), planner.Forecast(o), nil
@@ -71,7 +71,7 @@ func check(path string, known bool, body []byte) error {
 	switch text := first.Body.String(); first.Code {
 	case http.StatusOK:
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
-		unselected := renewed == 1 && k.renewed[0].Unselected() // which the controller refuses
+		unselected := renewed == 1 && k.renewed[0].Unselected() // the controller refuses such a call
 		if renewed > 0 && !unselected || first.Code == http.StatusTooManyRequests && !unselected {
 			return fmt.Errorf("%d %q, and yet the call counted", first.Code, text)
 		}
@@ -187,7 +187,7 @@ func FuzzHookRequest(f *testing.F) {
 	})
 }
 
-// odd are values of unexpected types.
+// odd are values of types that a hook does not expect.
 var odd = []any{nil, true, false, 0, -1, 1, 2.5, 1e18, json.Number("1e400"), json.Number("99999999999999999999"), "", "x", "null", "{}", "[]", `{"kind":1}`, "0001-01-01T00:00:00Z",
 	"9999-12-31T23:59:59-23:59", "2026-11-21T03:00:00Z", "100%", "-5%", "999999999999999999%", "\x00", "\u2028\\\"", strings.Repeat("x", 300),
 	"10.0.0.1-10.0.0.3", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", []any{}, map[string]any{}, []any{nil}, map[string]any{"": nil}}
@@ -243,10 +243,10 @@ func fresh(v any) any {
 	return v
 }
 
-// Requests of a real Metacontroller, bent in a few places: they get further than random bytes.
+// Requests of a real Metacontroller, bent in a few places, reach more code than random bytes do.
 func FuzzBentHookRequest(f *testing.F) {
 	seeds := requests(f)
-	for seed := range uint64(16) { // the bytes decide what is drawn, eight for each draw: too few of them draw nothing
+	for seed := range uint64(16) { // rapid uses eight bytes for each draw, so a short input draws nothing
 		f.Add(noise(seed, 640))
 	}
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { bentRequest(t, seeds) }))
@@ -277,7 +277,7 @@ func bentRequest(t *rapid.T, seeds [][]byte) {
 	}
 }
 
-// The same as a property, so that the default suite tries some as well.
+// The property of FuzzBentHookRequest, so that a plain go test tries some requests, too.
 func TestBentRequestsAreRefusedOrAnsweredWithinTheContract(t *testing.T) {
 	t.Parallel()
 	seeds := requests(t)
@@ -291,7 +291,7 @@ func TestAnEditedRecordOfAChildIsNotPassedOn(t *testing.T) {
 	for _, record := range []string{`null`, `7`, `[]`, `{}`, `{"kind":1}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"another"}}`,
 		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web-members","namespace":"default"}}`,
 		`{"apiVersion":"v1","Kind":"ConfigMap","metadata":{"name":"web-members","namespace":"default"}}`,
-		// Metacontroller would write it there, with its own rights.
+		// Metacontroller would write such a child in another namespace, with Metacontroller's rights.
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"kube-system"}}`,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"kube-system","Namespace":"default"}}`,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members"}}`,
@@ -327,7 +327,7 @@ func TestAChildWithoutANameIsRefused(t *testing.T) {
 	}
 }
 
-// Found by FuzzHookRequest: the answer had such a child without an apiVersion.
+// Found by FuzzHookRequest: the answer to such a request had a child without an apiVersion.
 func TestAChildWithoutAKindOrAVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", ".", "ConfigMap", "ConfigMap v1", "ConfigMap.", ".v1"} {

@@ -43,7 +43,7 @@ func both(cfg hook.Config) http.Handler {
 	return all
 }
 
-// look starts a server whose inventory can be known, and returns a GET from it over the network.
+// look starts a server, and returns a function that GETs a path over the network. known says whether the server knows the inventory.
 func look(t *testing.T, k *controller, known *bool) func(path string) (code int, body string, header http.Header) {
 	t.Helper()
 	meter := prometheus.NewRegistry()
@@ -257,7 +257,7 @@ func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	}
 }
 
-// Hooks are answered however many browsers ask.
+// The server answers hooks however many browsers ask for pages.
 func TestBrowsersNeverKeepAHookWaiting(t *testing.T) {
 	t.Parallel()
 	release, inside := make(chan struct{}), make(chan struct{}, 100)

@@ -39,7 +39,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 	}
 }
 
-// On 422 Metacontroller leaves status and children alone, and an Event says why.
+// After a 422, Metacontroller changes neither the status nor the children, and an Event says why.
 func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
 	var request map[string]any
 	must.Succeed(t, json.Unmarshal(created(t), &request))

@@ -87,7 +87,7 @@ func TestAPlanIsMadeOfAManifestThatWasNeverApplied(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK || a.Group != want {
 			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, want)
 		}
-		for _, path := range []string{"/sync", "/finalize"} { // of which Metacontroller sends no such group
+		for _, path := range []string{"/sync", "/finalize"} { // Metacontroller never sends such a group to these hooks
 			if w := post(h, path, []byte(body)); w.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%s of %s: %d %s", path, body, w.Code, w.Body)
 			}

@@ -31,7 +31,7 @@ func many(n int) (all []plan.Listed) {
 	return all
 }
 
-// readers is a server in memory, and connections to it.
+// readers is a server on an in-memory network, and the connections to it.
 type readers struct {
 	t       *testing.T
 	network *memnet.Network
@@ -47,7 +47,7 @@ func newReaders(t *testing.T, cfg hook.Config) *readers {
 	return &readers{t, network, listener.Addr().String()}
 }
 
-// deaf opens connections that ask for a path again and again and read nothing.
+// deaf opens connections that request a path repeatedly and never read the answers.
 func (c *readers) deaf(connections int, path string) {
 	c.t.Helper()
 	for range connections {
@@ -75,7 +75,7 @@ func (c *readers) ask(request string) (status int, took time.Duration) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // it is over
+	defer conn.Close() //nolint:errcheck // the test has read what it needs
 	go func() { _, _ = io.WriteString(conn, request) }()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func TestReadersThatReadNothingStopNoOtherReader(t *testing.T) {
 				listed := many(500)
 				c := newReaders(t, hook.Config{Controller: &controller{state: healthy()}, Page: page, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 				c.deaf(70, path)
-				for range 5 { // for longer than any answer can take
+				for range 5 { // five rounds, longer than any answer can take
 					for _, request := range []string{syncCall(), "GET /groups HTTP/1.1\r\nHost: x\r\n\r\n", "GET /sd HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /ui/assets/style.css HTTP/1.1\r\nHost: x\r\n\r\n"} {
 						if status, took := c.ask(request); status != http.StatusOK || took > time.Second {
 							t.Errorf("%.20s: %d after %s", request, status, took)
@@ -118,7 +118,7 @@ func TestReadersThatReadNothingStopNoOtherReader(t *testing.T) {
 	}
 }
 
-// The server gives up an answer that its client doesn't read, a small one soon.
+// The server stops writing an answer that its client doesn't read, soon if the answer is small.
 func TestAnAnswerIsWrittenForAWhileOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestAnAnswerIsWrittenForAWhileOnly(t *testing.T) {
 		c := newReaders(t, hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 		conn, err := c.network.DialContext(t.Context(), "tcp", c.address)
 		must.Succeed(t, err)
-		defer conn.Close() //nolint:errcheck // it is over
+		defer conn.Close() //nolint:errcheck // the test has read what it needs
 		_, _ = io.WriteString(conn, "GET /sd HTTP/1.1\r\nHost: x\r\n\r\n")
 		time.Sleep(10 * time.Second)
 		_ = conn.SetDeadline(time.Now().Add(time.Second))
@@ -156,7 +156,7 @@ func TestAnAnswerToAReaderIsBoundedInSize(t *testing.T) {
 	}
 }
 
-// Each port adds a target for every member, so a port counts once, and there are few.
+// Each port adds a target for every member, so the server counts a repeated port once, and bounds the number of ports.
 func TestTheParametersOfServiceDiscoveryAreBoundedAndCountOnce(t *testing.T) {
 	t.Parallel()
 	listed := many(2000)

@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// planted must occur only in the call that the controller gets.
+// planted is the secret user data. It must occur only in the call that the controller gets.
 const planted = "#cloud-config\npassword: planted-secret\n"
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -47,7 +47,7 @@ func TestCustomizeRequestsTheObjectOfSpecUserData(t *testing.T) {
 		fromSecret:    `{"relatedResources":[{"apiVersion":"v1","resource":"secrets","namespace":"shop","names":["web-data"]}]}`,
 		fromConfigMap: `{"relatedResources":[{"apiVersion":"v1","resource":"configmaps","namespace":"shop","names":["web-data"]}]}`,
 	} {
-		for _, edit := range []string{"", `"finalizing":true`} { // Metacontroller remembers the answer: it must depend on nothing else
+		for _, edit := range []string{"", `"finalizing":true`} { // Metacontroller caches the answer, which must therefore depend only on the spec
 			body := request(userData, "")
 			if edit != "" {
 				body = bytes.Replace(body, []byte(`"finalizing":false`), []byte(edit), 1)
@@ -75,7 +75,7 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 	encoded := base64Of(planted)
 	for _, c := range []struct {
 		name, userData, related string
-		reason                  string // of the fault; empty if the text is taken
+		reason                  string // of the fault; empty if the server accepts the text
 		says                    string
 	}{
 		{"a Secret", fromSecret, secret(`{"user-data":"` + encoded + `","other":"eA=="}`), "", ""},
@@ -187,9 +187,9 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 	server := httptest.NewServer(both(hook.Config{Controller: k, ListGroups: listed, Ready: func() error { return nil }, Meter: meter,
 		Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{}), Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}))
 	encoded := base64Of(planted)
-	bodies := map[string]int{ // and what /sync answers
+	bodies := map[string]int{ // with the status code of /sync
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":"`+encoded+`"}}}}`)):               200,
-		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":"`+planted[:13]+`planted"}}}}`)):   422, // no base64
+		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":"`+planted[:13]+`planted"}}}}`)):   422, // not base64
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":{"planted":1}}}}}`)):               422,
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":"planted"}}}`)):                                 422,
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":"planted"}}`)):                                          422,
@@ -201,7 +201,7 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":"planted`+"\x01"+`"}}}}`)):         400,
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":planted}}}}`)):                     400,
 		string(request(fromSecret, `{"Secret.v1":{"shop/web-data":{"data":{"user-data":"`+encoded)):                       400,
-		string(request("null", `{"Secret.v1":{"shop/web-data":{"data":"planted"}}}`)):                                     200, // not looked at
+		string(request("null", `{"Secret.v1":{"shop/web-data":{"data":"planted"}}}`)):                                     200, // the hook does not read this Secret
 		strings.Replace(string(request(fromSecret, `{"Secret.v1":"planted"}`)), `"finalizing":false`, `"finalizing":`, 1): 400,
 	}
 	var answers []string

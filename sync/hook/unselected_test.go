@@ -44,7 +44,7 @@ func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T
 }
 
 func TestAFinalizeWithoutDeletionTimestampIsRetriedWhereNoPersonHasToAct(t *testing.T) {
-	w := post(serve(&controller{}), "/finalize", unselected(t, asItIs)) // the inventory is being read
+	w := post(serve(&controller{}), "/finalize", unselected(t, asItIs)) // the server has not read the inventory yet
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "5" || strings.Count(w.Body.String(), "\n") != 1 {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}

@@ -75,7 +75,7 @@ func TestAReplacedCertificateIsUsedAtOnceAndABrokenOneNever(t *testing.T) {
 	}
 }
 
-// The pair may be replaced between the reads of the certificate and of its key.
+// The files may be replaced after the read of the certificate and before the read of its key.
 func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -198,7 +198,8 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 }
 
 // vmgroup status in the server's container shows the server's own certificate: the client's key is Metacontroller's. A holder of the
-// server's key could pose as the server and be told all of this, so that certificate suffices to read, beside the token, and for nothing else.
+// server's key could pose as the server and learn the same data, so the server's certificate, with the token, suffices to read. It permits
+// nothing else.
 func TestTheServersOwnCertificateSufficesToRead(t *testing.T) {
 	t.Parallel()
 	a, callers := newAuthority(t), newAuthority(t)

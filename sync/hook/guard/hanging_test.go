@@ -49,7 +49,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}
-	g.keys.every, g.keys.wait = 0, patience // read each time, however slow this machine is
+	g.keys.every, g.keys.wait = 0, patience // reads the files at every call, however slow this machine is
 	if code := call(); code != http.StatusUnauthorized {
 		t.Errorf("%d", code)
 	}
@@ -59,7 +59,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	unreadable(1)
 }
 
-// A read that hangs continues in the background, and now returns the previous value until the read ends.
+// A read that hangs continues in the background, and until the read ends, now returns the previous value.
 func TestAHangingReadingKeepsNoLock(t *testing.T) {
 	release := make(chan struct{})
 	w := &watched[int]{every: time.Nanosecond, parse: func(before int, _ []content) int {
@@ -71,7 +71,7 @@ func TestAHangingReadingKeepsNoLock(t *testing.T) {
 	if w.now() != 1 {
 		t.Fatal("the first reading is not waited for")
 	}
-	w.digest[0]++ // as if the file had changed
+	w.digest[0]++ // makes the file look changed
 	done := make(chan int)
 	for range 8 {
 		go func() { done <- w.now() }()

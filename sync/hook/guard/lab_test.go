@@ -166,7 +166,7 @@ type guarded struct {
 	calls atomic.Int64
 }
 
-// patience is how long a test waits for something immediate.
+// patience is how long a test waits for a result that is immediate on an idle machine.
 const patience = 2 * time.Minute
 
 // generous are limits that no test reaches by accident.
@@ -196,7 +196,7 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	cfg.Log, cfg.Meter = zerolog.New(d.log), d.meter
 	g, err := New(cfg)
 	must.Succeed(t, err)
-	if d.guard = g; g.keys != nil { // read the files at every call, however slow this machine is
+	if d.guard = g; g.keys != nil { // reads the files at every call, however slow this machine is
 		g.keys.every, g.keys.wait = 0, patience
 	}
 	if g.pair != nil {
@@ -221,9 +221,9 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	bounded := g.Listen(listener, l)
 	if g.Encrypts() {
 		d.url = "https://" + d.addr
-		go d.server.ServeTLS(bounded, "", "") //nolint:errcheck // it ends with the test
+		go d.server.ServeTLS(bounded, "", "") //nolint:errcheck // Serve returns when the test ends
 	} else {
-		go d.server.Serve(bounded) //nolint:errcheck // it ends with the test
+		go d.server.Serve(bounded) //nolint:errcheck // Serve returns when the test ends
 	}
 	t.Cleanup(func() { _ = d.server.Close() })
 	return d

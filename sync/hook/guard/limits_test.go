@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// impatient are limits that a slow client soon reaches.
+// impatient returns limits that a slow client soon reaches.
 func impatient() Limits {
 	l := generous
 	l.Header, l.Read, l.Write, l.Idle = 2*time.Second, 4*time.Second, 6*time.Second, 3*time.Second
@@ -44,7 +44,7 @@ func cutOff(t *testing.T, conn net.Conn) (answer string) {
 	return string(text)
 }
 
-// drip sends a byte now and then, until it can't, or the test ends.
+// drip sends a byte from time to time, until a write fails or the test ends.
 func drip(t *testing.T, conn net.Conn) {
 	var dripping sync.WaitGroup
 	stop := make(chan struct{})
@@ -73,7 +73,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, cfg := tokenFiles(t, first, "", "") // its own: one reading of a file serves all, and a bubble's must not leave it
+			_, cfg := tokenFiles(t, first, "", "") // own files for each bubble: readings of one file are shared, and a reading must not leave its bubble
 			synctest.Test(t, func(t *testing.T) {
 				d := openInMemory(t, cfg, impatient())
 				conn := dial(t, d)
@@ -136,7 +136,7 @@ func TestALargeHeaderIsRefused(t *testing.T) {
 	}
 }
 
-// A handshake that never finishes is also bounded.
+// The server also bounds the time of a handshake.
 func TestASlowHandshakeIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestClientsThatOccupyAllConnectionsKeepNoOtherClientOut(t *testing.T) {
 			accepted <- c
 		}
 	}()
-	defer b.Close() //nolint:errcheck // the test is over
+	defer b.Close() //nolint:errcheck // the test has ended
 	from := func(address string) (near, far net.Conn) {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -228,7 +228,7 @@ func TestClientsThatOccupyAllConnectionsKeepNoOtherClientOut(t *testing.T) {
 	}
 	from("127.0.0.2")
 	from("127.0.0.2")
-	for range 3 { // as many as Metacontroller needs, one of 3 after the other
+	for range 3 { // the connections that Metacontroller needs, one after the other
 		from("127.0.0.3")
 	}
 	if _, err := first.Read(make([]byte, 1)); err != io.EOF && !errors.Is(err, syscall.ECONNRESET) {

@@ -34,7 +34,7 @@ func withBrowser(cfg Config) Config {
 	return cfg
 }
 
-// send sends a request with these headers, follows nothing, and returns the answer with its body.
+// send sends a request with these headers, follows no redirect, and returns the answer with its body.
 func (d *guarded) send(c *http.Client, method, path, body string, header http.Header) (*http.Response, string) {
 	d.t.Helper()
 	r, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
@@ -166,7 +166,7 @@ func TestACookieIsForThisHostOnlyAndHasNoToken(t *testing.T) {
 			strings.Contains(got.Raw, reader) || strings.Contains(got.Raw, hex.EncodeToString(digest[:])) {
 			t.Errorf("%s", got.Raw)
 		}
-		if encrypted { // one set without TLS may come from anyone who can change the traffic
+		if encrypted { // a cookie set without TLS may be from an attacker who changes the traffic
 			if r, _ := d.send(c, "GET", "/", "", http.Header{"Cookie": {"vmgroup=" + got.Value}}); r.StatusCode != 401 {
 				t.Errorf("a cookie of plain HTTP: %d", r.StatusCode)
 			}
@@ -206,7 +206,7 @@ func TestAForgedOrOldCookieOpensNothing(t *testing.T) {
 	}
 }
 
-// A second replica knows the cookie, and none does any more once the token is gone.
+// A second replica accepts the cookie. Once the token is removed, no replica accepts it.
 func TestACookieIsValidAtEveryReplicaAndAsLongAsItsToken(t *testing.T) {
 	t.Parallel()
 	v, cfg := tokenFiles(t, first, second, reader)
@@ -262,7 +262,7 @@ func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 		}
 	}
 
-	for _, request := range []string{"GET /", "GET /ui/assets/style.css", "POST /ui/sign-in", "POST /ui/sign-out"} { // on a connection whose certificate has expired since
+	for _, request := range []string{"GET /", "GET /ui/assets/style.css", "POST /ui/sign-in", "POST /ui/sign-out"} { // the certificate of the connection has expired since the handshake
 		method, path, _ := strings.Cut(request, " ")
 		r, w := httptest.NewRequest(method, path, strings.NewReader("token="+reader)), httptest.NewRecorder()
 		r.TLS, r.Header = &tls.ConnectionState{}, in.Clone()

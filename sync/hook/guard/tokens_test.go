@@ -100,7 +100,7 @@ func TestATokenChangesWithoutAGapAndTheOldOneIsInvalidAtOnce(t *testing.T) {
 	}
 }
 
-// Emptying the file is the quickest way to lock out anyone who has the token: so no former token stays valid.
+// Emptying the file is the quickest way to lock out every holder of the token, so the previous token must become invalid.
 func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string][]byte{
@@ -214,7 +214,7 @@ func TestAnUnauthenticatedBodyIsNotRead(t *testing.T) {
 	}
 }
 
-// OPTIONS * asks about the server as a whole: by default net/http answers it itself.
+// OPTIONS * asks about the server as a whole: by default net/http answers it without the handler.
 func TestOPTIONSNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	_, cfg := tokenFiles(t, first, "", "")
@@ -226,8 +226,8 @@ func TestOPTIONSNeedsAuthentication(t *testing.T) {
 	}
 }
 
-// A caller with an old token must learn that. A connection that is reset while it still writes looks like a broken
-// network.
+// A caller with an old token must read the refusal: if the server reset the connection while the caller still writes, the
+// caller would see only a broken network.
 func TestASenderOfABodyLearnsWhyItIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestASenderOfABodyLearnsWhyItIsRefused(t *testing.T) {
 		d := openInMemory(t, cfg, generous)
 		conn := dial(t, d)
 		const length = 128 << 10
-		go func() { // nothing on the way buffers it
+		go func() { // no buffer takes the body, so the write blocks until the server reads
 			fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", length)
 			if _, err := conn.Write(make([]byte, length)); err != nil {
 				t.Error(err)
