@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// silent is a source with groups of a server that Metacontroller no longer calls.
+// silent is the source of a server with groups that Metacontroller no longer calls.
 func silent() *source {
 	s := &source{health: plan.Health{Known: true}, calls: plan.Calls{Began: began.Add(-time.Hour), Last: began, Silent: true}, groups: []plan.Report{
 		report("shop", "fails", v1alpha1.PhaseError, ""), report("shop", "runs", v1alpha1.PhaseRunning, "")}}
@@ -51,14 +51,14 @@ func TestThePageSaysThatMetacontrollerDoesNotCallAndWhatToAsk(t *testing.T) {
 		_, body, _ := get(New(Config{Source: s}), "/", "")
 		says(t, textOf(t, body), want)
 	}
-	none := &source{health: plan.Health{Known: true}, calls: plan.Calls{Began: began, Last: began, Silent: true}} // the last group was deleted
+	none := &source{health: plan.Health{Known: true}, calls: plan.Calls{Began: began, Last: began, Silent: true}} // no calls, because the last group was deleted
 	_, body, _ = get(New(Config{Source: none}), "/", "")
 	if text := textOf(t, body); strings.Contains(text, "Doesn't call") || !strings.Contains(text, "Has no group to call for") {
 		t.Error(text)
 	}
 }
 
-// Another replica is called for it, or none: the page can't tell.
+// Metacontroller calls another replica for the group, or none: the page can't distinguish the two.
 func TestAGroupThatIsNotCalledAnyMoreIsListedAsOfItsLastCall(t *testing.T) {
 	t.Parallel()
 	s := &source{health: plan.Health{Known: true}, calls: plan.Calls{Began: began, Last: began.Add(time.Hour)}, groups: []plan.Report{report("shop", "web", v1alpha1.PhaseError, ""), report("shop", "here", v1alpha1.PhaseRunning, "")}}

@@ -108,7 +108,7 @@ func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 	fails.Faults = append(fails.Faults, plan.FaultReport{Condition: v1alpha1.ConditionCloneBlocked, Reason: "TemplateNotFound", Message: "as last known: fails-1"})
 	s := &source{unknown: true, health: plan.Health{UnknownSince: began, Fault: &plan.Fault{Reason: outage.Reason, Message: outage.Message}}, groups: []plan.Report{
 		of("a-runs", v1alpha1.PhasePending, v1alpha1.PhaseRunning, 8, "8 of 8 members were ready"),
-		of("also-runs", v1alpha1.PhaseError, v1alpha1.PhaseRunning, 8, "8 of 8 members were ready"), // an operator has to act: refused credentials
+		of("also-runs", v1alpha1.PhaseError, v1alpha1.PhaseRunning, 8, "8 of 8 members were ready"), // an operator has to act, because vCenter refused the credentials
 		of("begins", v1alpha1.PhasePending, v1alpha1.PhasePending, 0, "0 of 8 members were ready"), fails}}
 	p := New(Config{Source: s})
 	_, body, _ := get(p, "/", "")
@@ -125,7 +125,7 @@ func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 	says(t, textOf(t, body), "fails Error since 2026-11-22 08:00:00 UTC", "the group is shown as last known", "None while vCenter's state is unknown.", "What to do: Restore the connection")
 }
 
-// A deletion waits for other things than a living group, and another remedy ends that.
+// A group that is being deleted can wait for other objects than before, and needs other advice.
 func TestADeletedGroupHasTheAdviceOfADeletion(t *testing.T) {
 	t.Parallel()
 	g := quiet()
@@ -191,7 +191,7 @@ func TestARunningStepIsNotAlsoANextStep(t *testing.T) {
 	says(t, text, "None beyond the steps in progress.")
 }
 
-// Messages name a place in the documents for readers without a link; beside a link, the page leaves the place out.
+// Messages name a place in the documents, for readers without links. The page omits the place if it shows the link.
 func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	t.Parallel()
 	g := quiet()

@@ -127,7 +127,7 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 		if asked = strings.TrimSpace(asked); asked != "" && !strings.Contains(strings.ToLower(word+"/"+word), strings.ToLower(asked)) {
 			check(query(asked), "/?q=no+such")
 		}
-		if !strings.ContainsAny(word, "/.") { // the router cleans such paths
+		if !strings.ContainsAny(word, "/.") { // the router redirects such paths to clean ones
 			check(&url.URL{Path: groupPath + word + "/" + word}, groupPath+"plain/plain")
 		}
 		if got := shape(t, form(asked)); got != shapes["form"] {
@@ -136,7 +136,7 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 	})
 }
 
-// Whatever its name, a group's link never opens the page of another one.
+// A group's link never opens the page of another group, whatever the names are.
 func TestAGroupsLinkOpensItsPage(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"web", "a/b", "a b", "%2e%2e", "ü", "a?b#c", "<b>"} {

@@ -47,7 +47,7 @@ func TestEveryReasonLinksToTheDocumentation(t *testing.T) {
 	}
 }
 
-// Links in the documents, and from pages that name a reason, have a target.
+// The links in the documents, and the links of pages that name a reason, must have targets.
 func TestEveryLinkInTheDocumentationHasATarget(t *testing.T) {
 	t.Parallel()
 	ids, all := map[string]bool{}, map[string][]string{}
@@ -120,7 +120,7 @@ func TestTheDocumentationHasAListOfItsPages(t *testing.T) {
 	}
 }
 
-// The picture is the one that README shows.
+// The manual must show the same picture as the README.
 func TestTheDocumentationShowsHowItWorks(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{}})

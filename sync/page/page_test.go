@@ -71,7 +71,7 @@ func next(word string) func(types.UID, int) plan.Outlook {
 	}
 }
 
-// get requests a page like a browser that has a page with that ETag.
+// get requests a page as a browser does that has cached the page with that ETag.
 func get(p http.Handler, path, tag string) (code int, body string, header http.Header) {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if tag != "" {
@@ -200,7 +200,7 @@ func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{groups: many(2000)}})
 	for path, want := range map[string]string{
-		"/":                             "20 of 20 rows", // running groups are folded
+		"/":                             "20 of 20 rows", // the overview folds running groups
 		"/?q=-":                         "50 of 2000 rows, 1–50; next /?page=2&q=-",
 		"/?state=running":               "50 of 1980 rows, 1–50; next /?page=2&state=running",
 		"/?page=2&state=running":        "50 of 1980 rows, 51–100; previous /?state=running; next /?page=3&state=running",
@@ -308,7 +308,7 @@ func TestAnUnchangedPageIsNotSentAgain(t *testing.T) {
 		t.Errorf("within a second the groups were listed %d times", s.asked)
 	}
 	s.groups[0].Message = "changed"
-	p.facts.until = time.Time{} // a second later
+	p.facts.until = time.Time{} // expires the page's cache, as a second later
 	if code, body, header := get(p, "/", tag); code != 200 || !strings.Contains(body, "changed") || header.Get("ETag") == tag {
 		t.Errorf("%d %s", code, body)
 	}

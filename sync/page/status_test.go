@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// statusOf asks for a page as a program does.
+// statusOf requests the JSON status of a page, as a program does.
 func statusOf(t *testing.T, p *Page, path string, code int) (s Status, text string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
@@ -26,7 +26,7 @@ func statusOf(t *testing.T, p *Page, path string, code int) (s Status, text stri
 	return s, w.Body.String()
 }
 
-// The status has what the templates show: a text of each kind that the page has must be in it, too.
+// The status must contain what the templates show: a text of each kind that is on the page.
 func TestTheStatusOfAGroupHasWhatItsPageShows(t *testing.T) {
 	t.Parallel()
 	const word = "planted"
