@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// table has groups that are asked by hand.
+// table has groups whose members the test itself asks.
 type table struct {
 	*Prober
 	now time.Time
@@ -24,7 +24,7 @@ func newTable() *table {
 	return &table{&Prober{groups: map[types.UID]*group{}}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
-// enter adds a member; settled: its status says that it is ready.
+// enter adds a member. settled says whether its status says that it is ready.
 func (b *table) enter(uid, moRef string, settled bool, success, failure int) {
 	g := b.groups[types.UID(uid)]
 	if g == nil {
@@ -40,9 +40,9 @@ func (b *table) find(uid, moRef string) (*group, *target) {
 	return g, g.targets[moRef]
 }
 
-// play carries out a script, a second for each word: "a1+" is an answer of the member 1 of the group a, "a1-" a failure, "a1x" forgets it;
-// "a1>" begins to ask it, so that its next answer or failure is that of this try. Members whose group is in upper case, and new ones as
-// "an1", never answered before; others were ready.
+// play carries out a script, a second for each word: "a1+" is an answer of the member 1 of the group a, "a1-" a failure, and "a1x" forgets
+// the member; "a1>" begins a try, whose result is the member's next answer or failure. Members whose group is in upper case, and new
+// members such as "an1", never answered before; the others were ready.
 func play(t *testing.T, script string) *table {
 	t.Helper()
 	b, entered := newTable(), map[string]bool{}
@@ -162,7 +162,8 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 	}
 }
 
-// When the path breaks and recovers, no member becomes silent whose service ran all the time, whatever else happens.
+// When the network to the guests breaks and recovers, a member whose service ran all the time never counts as silent, whatever else
+// happens.
 func TestNoMemberIsSilentBecauseThePathBroke(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))

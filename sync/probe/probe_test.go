@@ -214,11 +214,11 @@ func TestOnlyAddressesInTheAllowedNetworksAreAsked(t *testing.T) {
 	all := Networks{Allowed: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 	for _, text := range []string{"127.0.0.1", "127.8.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "ff02::1",
 		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0",
-		// They embed an IPv4 address.
+		// These addresses embed an IPv4 address.
 		"::7f00:1", "::a9fe:a9fe", "::10.0.0.1", "::ffff:0:7f00:1", "::ffff:0:a9fe:a9fe", "64:ff9b::7f00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:fffe:a9:fea9:fe00:0",
 		"2002:7f00:1::", "2002:a9fe:a9fe::1", "2001::1", "2001:0:a9fe:a9fe::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2",
 		"2001:db8::5efe:a9fe:a9fe", "2001:db8::200:5efe:7f00:1", "fd00::5efe:a00:1", "192.88.99.1",
-		// Clouds have their metadata there.
+		// Clouds serve their metadata at these addresses.
 		"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "100.100.100.200", "168.63.129.16", "192.0.0.192"} {
 		if all.Allow(netip.MustParseAddr(text)) {
 			t.Errorf("%s can be asked", text)
@@ -249,7 +249,7 @@ func TestAMemberThatWasDownIsNotTakenForReadyUntilItAnswers(t *testing.T) {
 			t.Error("it is down")
 		}
 		g.set("10.0.0.1:5432", "")
-		p.Ask("a", asked(byTCP, true, "10.0.0.1"), hour) // its status is older
+		p.Ask("a", asked(byTCP, true, "10.0.0.1"), hour) // the request has an older status
 		if expect(t, p, byTCP, "vm-0"); !down() {
 			t.Error("it has not answered since")
 		}
@@ -284,7 +284,7 @@ func TestWhatIsKnownOfAMemberGoesWithItsAddressItsProbeItsLeaseAndItself(t *test
 		p.Ask("a", asked(byTCP, false, "10.0.0.1"), hour)
 		expect(t, p, byTCP, "vm-0 Answering")
 		unlike := byTCP
-		unlike.Check = v1alpha1.ReadyGuestIP // asks the same
+		unlike.Check = v1alpha1.ReadyGuestIP // the prober makes the same request
 		p.Ask("a", asked(unlike, false, "10.0.0.1"), hour)
 		expect(t, p, byTCP, "vm-0 Answering")
 		p.Ask("a", asked(other, false, "10.0.0.1"), hour)
@@ -368,7 +368,7 @@ func TestTheLoopHearsOfEachConclusionOnce(t *testing.T) {
 	})
 }
 
-// The text for the status is always one of the server's own, whatever a guest sends.
+// The text for the status is always a text of the server, whatever a guest sends.
 func FuzzWhatAGuestAnswers(f *testing.F) {
 	for _, seed := range []string{ok, "HTTP/1.1 503 x\r\n\r\n", "HTTP/2.0 200\r\n\r\n", "\x16\x03\x01", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n", "HTTP/1.1 000 \r\n\r\n", ""} {
 		f.Add([]byte(seed), false)
