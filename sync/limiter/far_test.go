@@ -8,9 +8,9 @@ import (
 // far is the far side, a vCenter: it carries out a number of actions at once, in the order in which they came, and queues the others.
 type far struct {
 	now     time.Time
-	room    func(Work) int                // how many actions that share a resource it carries out at once
+	room    func(Work) int                // how many actions that share a resource run at once
 	takes   func(time.Time) time.Duration // how long an action that begins then takes
-	unseen  bool                          // it reports queued actions as running
+	unseen  bool                          // the far side reports queued actions as running
 	queue   []*task
 	running []*task
 	users   []*user
@@ -36,7 +36,7 @@ type user struct {
 	done    []time.Time
 }
 
-// start begins what can begin now.
+// start begins the actions that can begin now.
 func (f *far) start() {
 	for again := true; again; {
 		again = f.begin()
@@ -118,7 +118,7 @@ func (f *far) run(until time.Time) {
 	}
 }
 
-// since counts what has ended from then on.
+// since counts the actions that ended at or after then.
 func (u *user) since(then time.Time) int {
 	i, _ := slices.BinarySearchFunc(u.done, then, time.Time.Compare)
 	return len(u.done) - i

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// bothQueues runs a test with a far side that reports queued tasks as queued, and with one that reports them as running: it isn't known
-// which of the two a vCenter with busy hosts does.
+// bothQueues runs a test with a far side that reports queued tasks as queued, and with one that reports them as running: no source
+// shows which of the two a vCenter with busy hosts does.
 func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
 	t.Run("tasks are queued", func(t *testing.T) { test(t, false) })
 	t.Run("queued tasks say that they run", func(t *testing.T) { test(t, true) })
@@ -79,7 +79,7 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 	})
 }
 
-// How the actions of two users meet is chance, so each case has many courses: in none is the other user far below its share.
+// Chance decides how the actions of two users meet, so each case runs with many seeds: with none may the other user be far below its share.
 func TestNoGroupIsLeftWithLittleWhereNoQueueIsShown(t *testing.T) {
 	const took, perHour = 40 * time.Second, 90
 	seeds := uint64(5)
@@ -176,7 +176,8 @@ func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndTheLimitRecovers(t *testin
 	})
 }
 
-// A small group's clone waits for the running ones: if twice as many run as the far side takes, it waits as long as a clone takes.
+// A small group's clone waits for the running clones: if twice as many run as the far side takes, the new clone waits as long as a clone
+// takes.
 func TestTheNumberDoesNotDriftAwayFromWhatTheFarSideTakes(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		for room, most := range map[int]int{2: 8, 4: 7, 8: 14, 16: 26} {
@@ -203,7 +204,7 @@ func TestANewSpeedIsLearned(t *testing.T) {
 				}
 				return times * usual(at)
 			}}
-			for at, least := range map[time.Duration]float64{time.Hour: .35, 2 * time.Hour: .85} { // from then on, for an hour
+			for at, least := range map[time.Duration]float64{time.Hour: .35, 2 * time.Hour: .85} { // in the hour that begins then
 				f := *f
 				f.users = []*user{rising(64)}
 				f.run(noon.Add(at))
