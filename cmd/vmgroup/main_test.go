@@ -275,7 +275,7 @@ func TestATakenPortIsReportedWithTheFlagThatChangesIt(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
-	defer taken.Close() //nolint:errcheck // the test is over
+	defer taken.Close() //nolint:errcheck // the test has ended
 	address := taken.Addr().String()
 	for flag, args := range map[string][]string{
 		"--listen":           {"demo", "--listen", address},
