@@ -142,7 +142,7 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	if code, body, _ := get("/groups/shop/none"); code != 503 || !strings.Contains(body, `"shop/none"`) {
 		t.Errorf("/groups/shop/none: %d %s", code, body)
 	}
-	if code, body, _ := get("/groups/shop/web"); code != 200 || !strings.Contains(body, "inventory is unknown now") {
+	if code, body, _ := get("/groups/shop/web"); code != 200 || !strings.Contains(body, "what vCenter has is unknown now") {
 		t.Errorf("/groups/shop/web: %d %s", code, body)
 	}
 	w := httptest.NewRecorder()
