@@ -105,7 +105,8 @@ func TestAGroupIsCalledMoreRarelyTheLongerItsStepTakes(t *testing.T) {
 		r := l.Sync(c)
 		began, calls := time.Now(), 0
 		for time.Since(began) < 10*time.Minute {
-			c.Group.Status = r.Status
+			g := *c.Group // the loop reads the former
+			g.Status, c.Group = r.Status, &g
 			time.Sleep(r.Resync)
 			waited := time.Since(began)
 			if r = l.Sync(c); r.Resync > max(busySoonest, min(waited/20, 5*time.Second)) {
