@@ -21,8 +21,8 @@ import (
 // undoersPatience bounds how long a step waits for its turn and for vCenter's events.
 const undoersPatience = 15 * time.Second
 
-// undoers says, for users, which accounts vCenter's events name for the object of the step since its change was made last; empty if no event does,
-// or if the events can't be read, which is no reason for the step to fail.
+// undoers says, for users, which accounts vCenter's events name for the object of the step since its change was made last, or where else to
+// look. It is empty if no event names one, or if the events can't be read, which is no reason for the step to fail.
 func (st *step) undoers(ctx context.Context) string {
 	kind, did, of := "VmReconfiguredEvent", "reconfigured the VM", st.vm()
 	switch st.action.Op {

@@ -109,7 +109,7 @@ func TestVCentersEventsNameWhoUndidAChangeOfAVM(t *testing.T) {
 			{plan.Reconfigure, web0.MoRef, "its events name who reconfigured the VM since: Administrator@VSPHERE.LOCAL"},
 			{plan.Rename, web0.MoRef, "its events name who renamed the VM since: Administrator@VSPHERE.LOCAL"},
 			{plan.Reconfigure, web1.MoRef, ""},
-			{plan.Move, web0.MoRef, ""},
+			{plan.Move, web0.MoRef, "look in vCenter's recent tasks for who moves the VM"},
 			{plan.Reconfigure, "vm-none", ""},
 		} {
 			a := plan.Action{Op: c.op, VM: "web-0", MoRef: c.moRef, Again: began}

@@ -10,6 +10,7 @@ type Took struct {
 	Overload string
 	// Unanswered reports whether a call got no answer.
 	Unanswered bool
-	// Undoers says, for users, who changed the step's object since Action.Again, as far as vCenter's events tell; empty if they don't.
+	// Undoers says, for users, who changed the step's object since Action.Again, as far as vCenter's events tell, or where else to look; empty
+	// if that isn't known.
 	Undoers string
 }
