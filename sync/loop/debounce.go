@@ -21,8 +21,11 @@ import (
 const writtenFor = 2 * time.Second
 
 // standsTimes is for how many calls the ConfigMap of members is repeated, and a deleted group's status while the only change is the number of
-// remaining VMs.
-const standsTimes = 6
+// remaining VMs. What people and programs read of a group is no older than standsLongest for that.
+const (
+	standsTimes   = 6
+	standsLongest = 30 * time.Second
+)
 
 // sawWrites notes what differs between a call and the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {
@@ -39,7 +42,7 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 // keepWritten repeats what was just written, if there is more to do, and reports whether it repeats the status of a deletion. pause is the
 // time between two calls of a group in progress.
 func (g *group) keepWritten(r *plan.Result, pause time.Duration, now time.Time) (status bool) {
-	rarely := max(writtenFor, standsTimes*pause)
+	rarely := min(max(writtenFor, standsTimes*pause), standsLongest)
 	if len(r.Actions)+len(g.runs) == 0 {
 		return false
 	}

@@ -80,11 +80,10 @@ func (r *rate) share() time.Duration {
 // pauses are the times between two calls of each group in progress, and of each other one whose status changed lately.
 func (c *calls) pauses() (busy, lately time.Duration) {
 	others := c.lively.groups - c.busy
-	most := c.lively.now
-	if others > 0 {
-		most *= busyPart
+	if others == 0 {
+		return max(busySoonest, c.lively.share()), settledSoonest
 	}
-	taken := min(most, float64(c.busy)/busySoonest.Seconds())
+	taken := min(c.lively.now*busyPart, float64(c.busy)/busySoonest.Seconds())
 	if c.busy > 0 {
 		busy = time.Duration(float64(c.busy) / taken * float64(time.Second))
 	}

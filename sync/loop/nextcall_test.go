@@ -394,3 +394,26 @@ func TestWhatHappensBetweenCallsHasItsTime(t *testing.T) {
 		}
 	})
 }
+
+// Beside many groups in progress, which are called rarely, the ConfigMap is repeated for six calls, but for no longer than 30 s.
+func TestTheMembersConfigMapIsWrittenMoreRarelyBesideMany(t *testing.T) {
+	key, now := plan.ChildKey{Kind: plan.KindConfigMap, Name: "web-members"}, time.Now()
+	for _, tc := range []struct {
+		pause, ago time.Duration
+		repeats    bool
+	}{
+		{250 * time.Millisecond, time.Second, true}, {250 * time.Millisecond, 3 * time.Second, false},
+		{4 * time.Second, 23 * time.Second, true}, {4 * time.Second, 25 * time.Second, false},
+		{time.Hour, 29 * time.Second, true}, {time.Hour, 31 * time.Second, false},
+	} {
+		c := call("web", 1)
+		c.Children = map[plan.ChildKey]plan.ObservedChild{key: {LastApplied: "former"}}
+		g := newGroup(c)
+		g.lease.call, g.answers.membersWritten = c, now.Add(-tc.ago)
+		r := plan.Result{Actions: make([]plan.Action, 1), Children: []plan.Child{{Key: key}}}
+		g.keepWritten(&r, tc.pause, now)
+		if repeats := r.Children[0].LastApplied == "former"; repeats != tc.repeats {
+			t.Errorf("%s after it was written, with a call every %s: repeated is %t, want %t", tc.ago, tc.pause, repeats, tc.repeats)
+		}
+	}
+}
