@@ -31,7 +31,7 @@ func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 		if n < 10 || n > 25 {
 			t.Errorf("powered on %d times in an hour", n)
 		}
-		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "check its console") {
+		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "look at its console") {
 			t.Error(r.Status.LastMessage)
 		}
 		none, g := int32(0), *c.Group
