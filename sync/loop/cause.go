@@ -141,11 +141,11 @@ func (c *cause) permits(f *failure, now time.Time) bool {
 			passed++
 		}
 	}
-	if passed > 0 { // a try that runs for longer than it took to fail counts as a success
-		return busy < c.most<<min(passed, 6)
-	}
-	return busy < c.most && !now.Before(c.due(f))
+	return busy < slowly(c.most, passed) && (passed > 0 || !now.Before(c.due(f)))
 }
+
+// slowly is how many steps may run beside those that are past their cause: these count as successes, each of which doubles the limit.
+func slowly(limit, passed int) int { return limit << min(passed, 6) }
 
 // due is when a failure can be tried, unless another one is then.
 func (c *cause) due(f *failure) time.Time {

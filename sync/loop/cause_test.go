@@ -106,6 +106,33 @@ func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 	})
 }
 
+// A try that runs for longer than it took to fail shows that the cause is past: the others need not wait until its clone has ended.
+func TestTheOthersFollowWhileTheFirstCloneRuns(t *testing.T) {
+	m := newModel(time.Second)
+	refused := true
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && refused {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+		groups := []plan.Call{call("web0", 3), call("web1", 3)}
+		syncing(l, 8*time.Minute, groups...)
+		m.mu.Lock()
+		refused, m.took[plan.Clone] = false, time.Minute
+		m.mu.Unlock()
+		from := len(m.begun())
+		for clonesOf(m, from, "") == 0 {
+			syncing(l, time.Second, groups...)
+		}
+		syncing(l, 15*time.Second, groups...)
+		if n := clonesOf(m, from, ""); n != 6 {
+			t.Errorf("%d of 6 clones have begun 15 s after the first one", n)
+		}
+	})
+}
+
 // An operator asks for a try of one group right after another one's.
 func TestWhenATryThatAnOperatorAsksForSucceedsTheOthersFollow(t *testing.T) {
 	m := newModel(time.Second)

@@ -78,5 +78,15 @@ func (r runs) atWork() (n int) {
 	return n
 }
 
+// passed is how many of those that take a slot try what failed before, and run for so long that the cause is past.
+func (r runs) passed(now time.Time) (n int) {
+	for _, x := range r {
+		if x.slot != nil && x.stalled == nil && x.cause != nil && !now.Before(x.passes) {
+			n++
+		}
+	}
+	return n
+}
+
 // inOrder returns the keys, sorted.
 func (r runs) inOrder() []string { return slices.Sorted(maps.Keys(r)) }
