@@ -56,8 +56,9 @@ type cause struct {
 	waiting map[types.UID]int // failures, by group
 	// In each round, each waiting failure is tried once; had is how many of them have been tried in this round.
 	round, had int
-	hurried    time.Time // when what vCenter shows made a try due last
-	hurriedFor string    // what it showed then
+	tried      time.Time // when a try failed last
+	hurriedFor string    // what vCenter showed when that made a try due last
+	hurries    int       // how often that was since a try succeeded
 }
 
 // turnPatience is how long a try is reserved for groups that have not had their turn: these may be paused, or called at other replicas.
@@ -95,7 +96,7 @@ func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Durat
 	if c.tries == 0 {
 		c.since = now
 	}
-	c.tries++
+	c.tries, c.tried = c.tries+1, now
 	retry = pace(f, c.tries, now.Sub(c.since))
 	retry += jitter(retry/5 + 1)
 	c.rest(now.Add(retry))
@@ -112,8 +113,14 @@ func (c *cause) rest(until time.Time) {
 
 // succeeded makes the next tries due.
 func (c *cause) succeeded(now time.Time) {
-	c.tries, c.until, c.most = 0, now, min(2*c.most, maxLimit)
+	c.tries, c.hurries, c.until, c.most = 0, 0, now, min(2*c.most, maxLimit)
 	c.round, c.had = c.round+1, 0
+}
+
+// canHurry reports whether what vCenter shows can make a try due: not while one runs, nor soon after the last one. That time doubles with each
+// such try that fails, because a host or a template may change all the time.
+func (c *cause) canHurry(now time.Time) bool {
+	return len(c.running) == 0 && now.Sub(c.tried) >= min(operatorPace<<min(c.hurries, 4), lastingPace)
 }
 
 // hurry makes a try of a failure due because of what vCenter shows, as if it had not had its turn.
@@ -121,7 +128,7 @@ func (c *cause) hurry(f *failure, shown string, now time.Time) {
 	if f.round == c.round {
 		c.had--
 	}
-	f.round, c.until, c.hurried, c.hurriedFor = 0, now, now, shown
+	f.round, c.until, c.hurriedFor, c.hurries = 0, now, shown, c.hurries+1
 }
 
 func (c *cause) count() (n int) {

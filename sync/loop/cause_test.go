@@ -295,7 +295,7 @@ func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
 		changes     func(s *plan.VCenterState)
 		soon, later int // tries at most: within 12 s of a change, and in five minutes of changes
 	}{
-		"the template": {plan.Clone, func(s *plan.VCenterState) { s.Template.Fingerprint += "'" }, 1, 35},
+		"the template": {plan.Clone, func(s *plan.VCenterState) { s.Template.Fingerprint += "'" }, 1, 10},
 		"the VM's host, which DRS may choose at each try": {plan.PowerOn, func(s *plan.VCenterState) { s.VMs[0].Host += "'" }, 0, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,4 +338,61 @@ func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// After some minutes, a try is made once a minute. A change that may end the refusal makes one due; one of something else doesn't.
+func TestAChangeOfWhatARefusalDependsOnMakesATryDue(t *testing.T) {
+	m := newModel(time.Second)
+	refused := true
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && refused {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+		groups := crowd(4)
+		shows := func(r plan.Relief) {
+			for _, c := range groups {
+				m.change(c.Ref(), func(s *plan.VCenterState) { s.Relief = r })
+			}
+		}
+		tries := func(during time.Duration) int {
+			from := len(m.begun())
+			syncing(l, during, groups...)
+			return clonesOf(m, from, "")
+		}
+		afterATry := func() {
+			for tries(time.Second) == 0 {
+			}
+		}
+		syncing(l, 8*time.Minute, groups...)
+		afterATry()
+		shows(plan.Relief{Pool: 1, Networks: 1})
+		if n := tries(15 * time.Second); n != 0 {
+			t.Errorf("%d tries because of hosts and networks, although the datastore is full", n)
+		}
+		afterATry()
+		shows(plan.Relief{Storage: 1})
+		if n := tries(15 * time.Second); n != 1 {
+			t.Errorf("%d tries because of free space, want 1 for all groups", n)
+		}
+		from := len(m.begun())
+		for i := range 200 { // a datastore that comes and goes
+			shows(plan.Relief{Storage: 2 + i})
+			syncing(l, 3*time.Second, groups...)
+		}
+		if n := clonesOf(m, from, ""); n < 9 || n > 13 {
+			t.Errorf("%d tries in ten minutes in which the storage changes every three seconds, want one a minute, and a few more at first", n)
+		}
+		afterATry()
+		refused = false
+		shows(plan.Relief{Storage: 1000})
+		syncing(l, 70*time.Second, groups...)
+		for _, c := range groups {
+			if _, on := m.members(c.Ref()); on != 2 {
+				t.Errorf("%d members of %s are on", on, c.Ref())
+			}
+		}
+	})
 }

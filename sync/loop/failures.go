@@ -64,12 +64,7 @@ func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, 
 	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
 	x.put(f, c)
 	x.limit = 1
-	retry = c.failed(&fault, now, jitter)
-	if now.Sub(c.hurried) < took { // vCenter showed a change during the try
-		retry = min(retry, operatorPace)
-		c.rest(now.Add(retry))
-	}
-	return c, retry
+	return c, c.failed(&fault, now, jitter)
 }
 
 // put lets a failure wait for a cause, in which it has had its turn.
@@ -145,6 +140,16 @@ func (x *failures) untilTurn(now time.Time) (wait time.Duration) {
 		}
 	}
 	return wait
+}
+
+// lasting is what those failures depend on that are no longer tried every few seconds.
+func (x *failures) lasting(now time.Time) (on plan.Depends) {
+	for _, f := range x.byVM {
+		if now.Sub(f.cause.since) >= watchedFor {
+			on |= f.fault.Depends
+		}
+	}
+	return on
 }
 
 // past returns the causes that no longer block: a step that failed so is running again, and for longer than when it

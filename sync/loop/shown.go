@@ -1,26 +1,28 @@
 package loop
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host. A member's host doesn't
-// count, because DRS may choose another one at each try to power the member on. The inventory does not watch free space, hosts, datastores, pools
-// and networks: a change of these shows with the next try, 72 s later at most (docs/design.md).
+// What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host; and for a cause that
+// has lasted for some minutes, whatever may end it (plan.Relief). A member's host doesn't count, because DRS may choose another one at each try
+// to power the member on.
 
-// hurryEvery bounds how often a change makes a cause's try due.
-const hurryEvery = 10 * time.Second
-
-// shownOf is what vCenter shows of the objects that a step depends on, except what the step itself changes; empty if they aren't shown.
-func shownOf(a *plan.Action, s *plan.VCenterState) string {
-	t := &s.Template
-	if a.Op != plan.Clone || t.MoRef == "" {
+// shownOf is what vCenter shows of what a failed step depends on, except what the step itself changes; empty if it doesn't show the template of
+// a clone.
+func shownOf(f *failure, s *plan.VCenterState) string {
+	relief, t := fmt.Sprint(s.Relief.Of(f.fault.Depends)), &s.Template
+	switch {
+	case f.action.Op != plan.Clone:
+		return relief
+	case t.MoRef == "":
 		return ""
 	}
-	return strings.Join([]string{t.MoRef, t.Fingerprint, t.Host}, " ")
+	return strings.Join([]string{t.MoRef, t.Fingerprint, t.Host, relief}, " ")
 }
 
 // look compares what vCenter shows with what it showed after the last try, and reports whether a try has become due.
@@ -29,12 +31,12 @@ func (x *failures) look(s *plan.VCenterState, now time.Time) (due bool) {
 		return false
 	}
 	for vm, f := range x.byVM {
-		shown := shownOf(&f.action, s)
+		shown := shownOf(&f, s)
 		if shown == "" || shown == f.shown {
 			continue
 		}
 		if f.shown != "" && f.cause.hurriedFor != shown { // else another group has seen the same
-			if now.Sub(f.cause.hurried) < hurryEvery {
+			if !f.cause.canHurry(now) {
 				continue
 			}
 			f.cause.hurry(&f, shown, now)

@@ -44,6 +44,7 @@ type Inventory struct {
 
 	requests requests
 	adopter  adopter
+	reliefs  *reliefs
 }
 
 // New returns an empty, unknown inventory. It calls changed with the UID of each group for which something changed, "" for all groups;
@@ -52,7 +53,7 @@ func New(changed func(types.UID)) *Inventory {
 	if changed == nil {
 		changed = func(types.UID) {}
 	}
-	n := &Inventory{changed: changed, unknownSince: time.Now()}
+	n := &Inventory{changed: changed, unknownSince: time.Now(), reliefs: newReliefs()}
 	n.adopter.objects = &n.objects
 	n.folders.objects, n.folders.requests = &n.objects, &n.requests
 	n.clear()

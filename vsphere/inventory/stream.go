@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +67,7 @@ type Stream struct {
 	log       zerolog.Logger
 	whole     atomic.Bool // whether everything was read at least once
 
+	relief           sync.WaitGroup // the streams of changes that may end refusals
 	maxWait, silence time.Duration
 
 	// Timed is called with the duration of the stream's "first" answer and of each "full" read. It can be nil.
@@ -128,6 +130,7 @@ func (st *Stream) Run(ctx context.Context) {
 		}
 		pause = min(2*pause, reopenMax)
 	}
+	st.relief.Wait()
 	st.inventory.setUnknown(nil)
 }
 
@@ -155,6 +158,7 @@ func (st *Stream) live(ctx context.Context) (connected bool, err error) {
 	defer cancel()
 	changes := make(chan error, 1)
 	go func() { defer close(changes); changes <- st.follow(waiting, s, pc, version, seen) }()
+	st.relief.Go(func() { st.watchRelief(waiting, s) })
 	err = st.attend(ctx, s, changes)
 	if ctx.Err() == nil && !errors.Is(err, errSilent) {
 		st.broke(err)
@@ -276,23 +280,17 @@ func (st *Stream) Fit(ctx context.Context, s *session.Session) error {
 
 // open creates a property collector with the filter, and reads its first answer, on which later answers are based.
 func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (pc types.ManagedObjectReference, version string, err error) {
-	made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
-	if err != nil {
-		return pc, "", fmt.Errorf("create a property collector: %w", err)
+	if pc, err = collect(ctx, s, WatchSpec(s.Vim.ServiceContent.RootFolder)); err != nil {
+		return pc, "", err
 	}
-	pc = made.Returnval
 	defer func() {
 		if err != nil {
 			CloseCollector(ctx, s, pc)
 		}
 	}()
-	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: s.Supported(WatchSpec(s.Vim.ServiceContent.RootFolder))})
-	if err != nil {
-		return pc, "", fmt.Errorf("create the filter: %w", err)
-	}
 	began, objects := time.Now(), 0
 	for answer, pages := (paging{}), 1; ; pages++ {
-		set, err := st.wait(ctx, s.Slow, pc, version, st.maxWait, firstAnswer)
+		set, err := st.wait(session.WithoutValues(ctx), s.Slow, pc, version, st.maxWait, firstAnswer)
 		if err != nil {
 			return pc, "", err
 		}
@@ -351,7 +349,7 @@ func (st *Stream) wait(ctx context.Context, vim *vim25.Client, pc types.ManagedO
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSilent)
 	defer cancel()
 	seconds := int32(most / time.Second)
-	res, err := methods.WaitForUpdatesEx(session.WithoutValues(ctx), vim, &types.WaitForUpdatesEx{
+	res, err := methods.WaitForUpdatesEx(ctx, vim, &types.WaitForUpdatesEx{
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
 		if cause := context.Cause(ctx); cause == errSilent || cause == errUnresponsive {
@@ -444,7 +442,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 			most = shortWait
 		}
 		began := time.Now()
-		heard, cancel := context.WithCancelCause(ctx)
+		heard, cancel := context.WithCancelCause(session.WithoutValues(ctx))
 		go st.listen(heard, s, most, cancel)
 		set, err := st.wait(heard, s.Vim, pc, version, most, most+overdueMost)
 		cancel(nil)

@@ -226,6 +226,9 @@ func (v *inventory) checkDatastore(source *simulator.VirtualMachine, dc *simulat
 	if ds.Summary.MaintenanceMode == string(types.DatastoreSummaryMaintenanceModeStateInMaintenance) {
 		return &types.InvalidDatastoreState{DatastoreName: ds.Name} // [doc] "in an invalid state (e.g., maintenance mode) for a given operation"
 	}
+	if ds.Summary.FreeSpace == 0 { // FillDatastore
+		return &types.NoDiskSpace{FileFault: types.FileFault{File: fmt.Sprintf("[%s]", ds.Name)}, Datastore: ds.Name}
+	}
 	return nil
 }
 

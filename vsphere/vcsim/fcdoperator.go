@@ -105,9 +105,16 @@ func (d *fcds) BackUp(where string) error {
 	})
 }
 
-// FillDatastore makes the datastore at a path too full to create or extend a first-class disk, or frees its space.
+// FillDatastore makes the datastore at a path too full for a clone, and to create or extend a first-class disk, or frees half of its space.
 func (d *fcds) FillDatastore(path string, full bool) error {
-	return d.setAt(path, d.full, full)
+	return at(d.vms, "fill", path, func(ds *simulator.Datastore) types.BaseMethodFault {
+		d.full[ds.Self], ds.Summary.FreeSpace = full, ds.Summary.Capacity/2
+		if full {
+			ds.Summary.FreeSpace = 0
+		}
+		d.world.Mark(ds.Self)
+		return nil
+	})
 }
 
 // CutDatastore makes vCenter unable to access the first-class disks on the datastore at a path, or restores the access.
