@@ -61,8 +61,9 @@ func (r rules) wanted() plan.Rules {
 	return plan.RulesOf(r.action.Details().Spec)
 }
 
-// errRulesNotKept returns the fault for rules that vCenter or another client changed back.
-func errRulesNotKept(changes []inventory.RuleChange) *vcfault.Error {
+// errRulesNotKept returns the fault for rules that vCenter or another client changed back. What does that does it to all groups in the cluster.
+func errRulesNotKept(changes []inventory.RuleChange) (err *vcfault.Error) {
+	defer func() { err.Depends = plan.OnPool }()
 	for _, c := range changes {
 		for _, g := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
 			return vcfault.ForOperator(vcfault.ReasonRuleConflict,

@@ -19,6 +19,7 @@ import (
 //	the fault                            failures with one cause
 //	-----------------------------------  -------------------------------------------------------
 //	says on what the refusal depends     of any group, with the same op, reason and dependencies
+//	is of DRS rules that don't stay      of any group in the same pool
 //	needs an operator                    of one group, with the same op, reason and message
 //	any other                            of one VM, with the same op and reason
 type causeKey struct {
@@ -59,6 +60,7 @@ type cause struct {
 	tried      time.Time // when a try failed last
 	hurriedFor string    // what vCenter showed when that made a try due last
 	hurries    int       // how often that was since a try succeeded
+	stays      bool      // a change that was undone again and again (undone.go) has stayed
 }
 
 // turnPatience is how long a try is reserved for groups that have not had their turn: these may be paused, or called at other replicas.

@@ -183,7 +183,7 @@ func (x *failures) forgetUnwanted(o *plan.Observed, r *plan.Result, running runs
 			continue
 		case f.fault.Reason == plan.ReasonChangeUndone:
 			if now.Sub(x.undone[vm].last) >= undoneUnseen {
-				x.stayed(f.cause)
+				x.stayed(f.cause, now)
 			}
 			continue
 		case f.unwanted.IsZero():

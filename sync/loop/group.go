@@ -155,12 +155,12 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	if err != nil {
 		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
 	}
-	if of != nil && of.key.reason != plan.ReasonChangeUndone { // whether that change stays shows later
+	if of != nil && (of.stays || of.key.reason != plan.ReasonChangeUndone) { // whether a change stays shows later
 		of.succeeded(now)
 	}
 	g.failures.succeeded(a.VM)
 	if r.change != "" {
-		return of, g.failures.changed(&r, now)
+		return of, g.failures.changed(g.lease.call.Group, &r, now)
 	}
 	switch a.Op {
 	case plan.ConfirmGone: // it counts only for the time that it was started for

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // A change that succeeds and doesn't stay is planned again at once: a DRS rule that vCenter drops, or a tag that another tool takes off each
-// time. After undoneTimes it counts as failed, with the pace of a failure that an operator must end: one for all members of the group.
+// time. After undoneTimes it counts as failed, with the pace of a failure that an operator must end: one for all members of the group, and for DRS
+// rules, one for all groups in the pool, because they change the same cluster. Once one change has stayed, the others follow.
 
 // undone is a change that was made, and had to be made again.
 type undone struct {
@@ -61,10 +63,10 @@ func (u *undone) continues(change string, now time.Time) bool {
 }
 
 // changed counts a change that was made, and returns when it can be made again: at once, unless it was undone again and again.
-func (x *failures) changed(r *run, now time.Time) (retry time.Duration) {
+func (x *failures) changed(g *v1alpha1.VmGroup, r *run, now time.Time) (retry time.Duration) {
 	a := r.action
 	u := x.undone[a.VM]
-	if !u.continues(r.change, now) {
+	if !u.continues(r.change, now) || r.cause != nil && r.cause.stays {
 		u = undone{change: r.change, began: now}
 	}
 	u.last, u.lastBegan, u.times, u.by = now, r.began, u.times+1, cmp.Or(r.undoers, u.by)
@@ -74,9 +76,14 @@ func (x *failures) changed(r *run, now time.Time) (retry time.Duration) {
 	}
 	fault := plan.Fault{Reason: plan.ReasonChangeUndone, NeedsOperator: true, Message: plan.Bounded(fmt.Sprintf(
 		"vCenter does not keep what the step %s changes: %s. Stop what changes it back, or change the spec", a.Op, cmp.Or(u.by, "look in the events of the object for the user or tool that changes it back")), plan.TextMost)}
-	retry = pace(&fault, u.times, now.Sub(u.began))
-	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group}, now)
+	key := causeKey{op: a.Op, reason: fault.Reason, group: x.group}
+	if a.Op == plan.SetRules {
+		key.group, key.on = "", (&plan.Fault{Depends: plan.OnPool}).Cause(g, &a)
+	}
+	c := x.causes.join(key, now)
+	c.stays = false
 	x.put(failure{action: a, fault: fault, took: neverPast}, c)
+	retry = pace(&fault, u.times, now.Sub(u.began))
 	c.rest(now.Add(retry))
 	return retry
 }
@@ -90,8 +97,10 @@ func (x *failures) looksWhetherStays(vm string, now time.Time) bool {
 	return x.byVM[vm].fault.Reason == plan.ReasonChangeUndone && now.Sub(x.undone[vm].last) >= undoneUnseen
 }
 
-// stayed forgets that the group's changes of a kind were undone, because one of them has stayed.
-func (x *failures) stayed(c *cause) {
+// stayed forgets that the group's changes of a kind were undone, because one of them has stayed. It makes those of other groups due.
+func (x *failures) stayed(c *cause, now time.Time) {
+	c.stays = true
+	c.succeeded(now)
 	for vm, f := range x.byVM {
 		if f.cause == c {
 			x.drop(vm)
