@@ -66,11 +66,11 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Quarantine = n.objects.places.below(s.Folder, plan.QuarantineFolder)
 	s.Free = n.objects.free(s.Folder, ask.Taken)
 	s.Target = n.folders.target(at, &ask)
-	s.Relief = n.reliefs.of(ask.Lasting, s.Target)
 	if ask.Preview {
 		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.wholeForPreview)
 		return s
 	}
+	s.Relief = n.reliefs.of(ask.Lasting, s.Target)
 	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
 	return s
 }
