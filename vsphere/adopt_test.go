@@ -36,7 +36,7 @@ func (p *process) offered(name string) vim.ManagedObjectReference {
 	p.t.Helper()
 	ref, err := p.world.AddVM(legacy, name)
 	p.world.must(err)
-	p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+	p.until("the VM can be adopted", func() bool { return p.candidate(ref.Value).Fault == nil })
 	return ref
 }
 
@@ -67,7 +67,7 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		w.must(w.PowerOn("db-a"))
 		p.do(plan.Action{Op: plan.CreateFolder})
 		entry := legacy + "/db-a"
-		p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
+		p.until("the VM can be adopted", func() bool { return p.candidate(entry).Fault == nil })
 		c := p.candidate(entry)
 		if c.MoRef != ref.Value || c.Name != "db-a" || c.Ordinal != -1 || c.ChangeVersion == "" || c.Folder == "" || c.Done {
 			t.Fatalf("got the candidate %+v; want db-a, unadopted and without an ordinal", c)
@@ -98,7 +98,7 @@ func TestOfTwoServersThatAdoptAVMOneSucceeds(t *testing.T) {
 		ref, err := w.AddVM(legacy, "db-a")
 		w.must(err)
 		for _, p := range []*process{one, two} {
-			p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+			p.until("the VM can be adopted", func() bool { return p.candidate(ref.Value).Fault == nil })
 		}
 		a, b := taking(one.candidate(ref.Value), 0), taking(two.candidate(ref.Value), 1)
 		one.do(a)
@@ -125,18 +125,18 @@ func TestAnAdoptionChecksAgainAllThatItWasPlannedFrom(t *testing.T) {
 			name := fmt.Sprint("db-", i)
 			ref, err := w.AddVM(legacy, name)
 			w.must(err)
-			p.until("it is seen", func() bool { return p.candidate(ref.Value).Fault == nil })
+			p.until("the VM can be adopted", func() bool { return p.candidate(ref.Value).Fault == nil })
 			a := taking(p.candidate(ref.Value), 0)
 			c.change(name)
 			if f := p.fault(a); f.Reason != c.reason {
-				t.Errorf("%s: %+v", c.what, f)
+				t.Errorf("%s after the plan: got the fault %+v; want %s", c.what, f, c.reason)
 			}
 			if len(p.state().VMs) != 0 {
-				t.Fatalf("%s, and adopted: %+v", c.what, p.state().VMs)
+				t.Fatalf("%s after the plan: the VM was adopted all the same: %+v", c.what, p.state().VMs)
 			}
 		}
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
-			t.Errorf("%d VMs were touched", n)
+			t.Errorf("the refused adoptions reconfigured %d VMs; want none", n)
 		}
 		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/unmanaged", MoRef: w.Unmanaged.Value}, 0))
 		if f.Reason != vcfault.ReasonAdoptNotFound || !f.NeedsOperator || !strings.Contains(f.Message, "can be adopted") {
@@ -158,10 +158,10 @@ func TestARetryMakesUpForALostReplyToAnAdoption(t *testing.T) {
 		if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonVCenterUnreachable)
 		}
-		p.until("it is a member", func() bool { return p.state().Known && p.vm(ref.Value).MoRef != "" })
+		p.until("the VM is a member", func() bool { return p.state().Known && p.vm(ref.Value).MoRef != "" })
 		p.do(a)
 		if n := w.Calls()["ReconfigVM_Task"]; n != 1 {
-			t.Errorf("%d reconfigures", n)
+			t.Errorf("the adoption and its repetition reconfigured the VM %d times; want once", n)
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			ref, err := w.AddVM(legacy, name)
 			w.must(err)
 			entry := []string{legacy + "/" + name, ref.Value, "legacy/" + name}[ordinal]
-			p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
+			p.until("the VM can be adopted", func() bool { return p.candidate(entry).Fault == nil })
 			p.do(taking(p.candidate(entry), ordinal))
 			vm := p.vm(ref.Value)
 			p.do(moving(vm, p.state().Folder))
@@ -188,7 +188,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			s := p.State(web, ask)
 			for i, c := range s.Candidates {
 				if !c.Done || c.Fault != nil || c.MoRef != ask.Recorded[i].MoRef || c.Ordinal != int32(i) {
-					t.Fatalf("%+v, %+v", c, c.Fault)
+					t.Fatalf("got the candidate %+v with the fault %+v; want %s, adopted with the ordinal %d, without a fault", c, c.Fault, ask.Recorded[i].MoRef, i)
 				}
 			}
 			if len(s.VMs) != 3 || len(s.Gone) != 0 {
@@ -209,14 +209,14 @@ func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
 		reborn := plan.Ref{Namespace: web.Namespace, Name: web.Name, UID: "uid-reborn"}
 		ask := plan.Query{Adopt: []string{vm.MoRef}}
 		var c plan.Candidate
-		p.until("it is allowed", func() bool { c = p.State(reborn, ask).Candidates[0]; return c.Fault == nil })
+		p.until("the new group can adopt the VM", func() bool { c = p.State(reborn, ask).Candidates[0]; return c.Fault == nil })
 		if c.Ordinal != 4 || c.Done || c.ChangeVersion == "" {
 			t.Fatalf("got the candidate %+v; want ordinal 4, not adopted", c)
 		}
 		must.Succeed(t, p.Do(t.Context(), reborn, taking(c, 4)))
 		s := p.State(reborn, ask)
 		if len(s.VMs) != 1 || s.VMs[0].Ordinal != 4 || !s.Candidates[0].Done || len(p.state().VMs) != 0 {
-			t.Errorf("%+v; the former group has %+v", s, p.state().VMs)
+			t.Errorf("the new group has %+v, and the former one %+v; want the adopted ordinal 4, and no member", s, p.state().VMs)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T
 		} {
 			p.do(preparing(p.vm(moRef), c.spec))
 			if has := w.attributes("web-0"); !maps.Equal(has, c.has) {
-				t.Errorf("it has %v, not %v", has, c.has)
+				t.Errorf("web-0 has the custom attributes %v; want %v", has, c.has)
 			}
 			if vm := p.vm(moRef); vm.Prepared != plan.PreparationOf(&c.spec) {
 				t.Errorf("prepared %s", vm.Prepared)
@@ -77,7 +77,7 @@ func TestARetryMakesUpForALostReplyToAnAttribute(t *testing.T) {
 			}
 			p.until("the inventory is known again", func() bool { return p.state().Known })
 		}
-		p.until("it is prepared", func() bool {
+		p.until("the member is prepared", func() bool {
 			err := p.Do(context.Background(), web, preparing(p.vm(moRef), spec))
 			var f *vcfault.Error
 			if err != nil && (!errors.As(err, &f) || f.Reason != vcfault.ReasonConcurrentAccess) {
@@ -86,7 +86,7 @@ func TestARetryMakesUpForALostReplyToAnAttribute(t *testing.T) {
 			return err == nil
 		})
 		if has := w.attributes("web-0"); !maps.Equal(has, spec.CustomAttributes) {
-			t.Errorf("it has %v", has)
+			t.Errorf("web-0 has the custom attributes %v; want %v", has, spec.CustomAttributes)
 		}
 	})
 }

@@ -40,14 +40,14 @@ func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 				p.reads(inventory.VMRef(good.MoRef), inventory.VMRef(bad.MoRef), w.Unmanaged)
 				s := p.state(good.MoRef, bad.MoRef)
 				if len(s.VMs) != 2 || s.VMs[0].Power != plan.PoweredOn || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 {
-					t.Errorf("it is seen as %+v", s)
+					t.Errorf("got the state %+v; want %s on and reachable, %s unreachable, and none gone", s, good.MoRef, bad.MoRef)
 				}
 				must.Succeed(t, p.reader.Scan(context.Background()))
 				if s = p.state(good.MoRef, bad.MoRef); len(s.VMs) != 2 || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 || s.Folder == "" {
 					t.Errorf("after a scan it is seen as %+v", s)
 				}
 				two := w.start() // which has read nothing yet
-				two.until("it knows", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
+				two.until("the new server knows web-0 alone", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
 
 				w.FailReadsOf(inventory.VMRef(bad.MoRef), nil)
 				must.Succeed(t, p.reader.Scan(context.Background()))
@@ -71,7 +71,7 @@ func TestAHostThatVanishesWhileItsVMsAreReadDelaysNothing(t *testing.T) {
 		w.must(w.PowerOn("web-0"))
 		p.reads(inventory.VMRef(vm.MoRef))
 		if s := p.state(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn || !s.VMs[0].Reachable || len(s.Gone) > 0 {
-			t.Errorf("it is seen as %+v", s)
+			t.Errorf("got the state %+v; want one VM, on and reachable, and none gone", s)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 		before := w.Calls()["RetrievePropertiesEx"]
 		p.reads(inventory.VMRef(here.MoRef), inventory.VMRef(gone.MoRef), inventory.VMRef(hidden.MoRef), inventory.VMRef("vm-100001"))
 		if n := w.Calls()["RetrievePropertiesEx"] - before; n > 12 {
-			t.Errorf("%d reads for that", n)
+			t.Errorf("the reads of four VMs took %d calls; want at most 12", n)
 		}
 		var s plan.VCenterState
 		p.until("the destroyed one is gone", func() bool {
@@ -93,7 +93,7 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 			return s.IsGone(gone.MoRef, "")
 		})
 		if len(s.Gone) != 1 || len(s.Vanished) > 0 || len(s.VMs) != 2 || s.VMs[1].MoRef != hidden.MoRef || s.VMs[1].Reachable {
-			t.Errorf("it is seen as %+v", s)
+			t.Errorf("got the state %+v; want %s gone, %s unreachable but a member, and none vanished", s, gone.MoRef, hidden.MoRef)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestHundredsOfVMsThatAreGoneKeepNoOtherFromBeingRead(t *testing.T) {
 			t.Errorf("%d reads for %d objects", n, len(refs))
 		}
 		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn {
-			t.Errorf("it is seen as %+v", s)
+			t.Errorf("got the state %+v; want one VM that is on", s)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
 		go func() { scanned <- p.reader.Scan(ctx) }()
 		p.reads(inventory.VMRef(vm.MoRef))
 		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn || s.Folder == "" {
-			t.Errorf("it is seen as %+v", s)
+			t.Errorf("got the state %+v; want one VM that is on, and the group's folder", s)
 		}
 		cancel()
 		<-scanned
@@ -174,7 +174,7 @@ func TestAPoolThatIsDestroyedDoesNotKeepAnotherFromBeingFound(t *testing.T) {
 		p := w.run(v)
 		p.until("the pool is found", func() bool { s := p.state(); return s.Known && s.Fault == nil })
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("it took %s", took)
+			t.Errorf("the pool was found after %s; want at most 10s", took)
 		}
 	})
 }

@@ -138,7 +138,7 @@ func TestAPanicInACallIsAnError(t *testing.T) {
 		a := newBatchAsked()
 		a.ask = func(context.Context, []string) (time.Time, error) { panic("an answer that no caller expects") }
 		if _, _, err := a.Ask(context.Background(), "a"); err == nil {
-			t.Error("no error")
+			t.Error("a call whose function panicked succeeded; want an error")
 		}
 	})
 }

@@ -20,13 +20,13 @@ func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *tes
 		w.must(err)
 		d := p.made(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG1"}, {Network: "DC0_DVPG0"}}})
 		if len(d.NICs) != 2 || d.NICs[0].Network != "DC0_DVPG1" || d.NICs[1].Network != "DC0_DVPG0" {
-			t.Errorf("it has the adapters %+v", d.NICs)
+			t.Errorf("web-0 has the adapters %+v; want one on DC0_DVPG1, then one on DC0_DVPG0", d.NICs)
 		}
 		if was := template.NICs[0]; d.NICs[0].Key != was.Key || d.NICs[0].Type != was.Type || d.NICs[0].MAC == was.MAC || d.NICs[0].MAC == "" {
 			t.Errorf("the template's %+v became %+v", was, d.NICs[0])
 		}
 		if n := w.Calls()["CloneVM_Task"]; n != 2 {
-			t.Errorf("%d clones were begun", n)
+			t.Errorf("vCenter began %d clones; want 2", n)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestAMemberBootsFirstFromWhatTheSpecSaysAndNotFromWhatItsTemplateDoes(t *te
 					}
 				}
 				if got := strings.Join(order, " "); got != want || d.Config.BootOptions.BootDelay != 3000 {
-					t.Errorf("it boots from %s after %d ms", got, d.Config.BootOptions.BootDelay)
+					t.Errorf("web-0 boots from %q after %d ms; want from %q after 3000 ms", got, d.Config.BootOptions.BootDelay, want)
 				}
 			})
 		})

@@ -113,7 +113,7 @@ func TestANewSnapshotIsFoundByTheNextTry(t *testing.T) {
 		p.refused(0, linked, vcfault.ReasonSnapshotNotFound)
 		_, err := w.AddSnapshot("ubuntu", "base")
 		w.must(err)
-		vctest.Eventually(t, "it is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
+		vctest.Eventually(t, "the snapshot is found", func() bool { return p.Do(context.Background(), web, p.shaped(0, linked)) == nil })
 	})
 }
 
@@ -159,7 +159,7 @@ func TestInAnotherDatacenterTheSettingsDoNotApply(t *testing.T) {
 			return len(p.State(web, plan.Query{Template: "ubuntu", Home: plan.HomeOf(&away)}).Template.Paths) == 1
 		})
 		p.do(plan.Action{Op: plan.CreateFolder, Args: &plan.Details{Spec: &away}})
-		p.until("its folder is seen", func() bool {
+		p.until("the group's folder is seen", func() bool {
 			return p.State(web, plan.Query{Template: "ubuntu", Home: plan.HomeOf(&away)}).Folder != ""
 		})
 		a := p.shaped(0, away)
@@ -167,11 +167,11 @@ func TestInAnotherDatacenterTheSettingsDoNotApply(t *testing.T) {
 		d, err := w.Details("web-0")
 		w.must(err)
 		if !strings.HasPrefix(d.Pool, "/DC1/host/DC1_C0/") || !strings.HasPrefix(d.Datastore, "/DC1/datastore/") {
-			t.Errorf("it is in %s, on %s", d.Pool, d.Datastore)
+			t.Errorf("web-0 is in the pool %s, on the datastore %s; want both of DC1", d.Pool, d.Datastore)
 		}
 		stamp, err := stamp.Decode(w.stampOf("web-0"))
 		if err != nil || stamp.Home != "DC1:" {
-			t.Errorf("its stamp is %+v, %v", stamp, err)
+			t.Errorf("got web-0's stamp %+v, and the error %v; want the home DC1:", stamp, err)
 		}
 	})
 }
@@ -184,16 +184,16 @@ func TestMembersGoOntoTheDatastoreOrWhereTheirClusterRecommends(t *testing.T) {
 			return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Datastore: name}}
 		}
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Datastore != "/DC0/datastore/LocalDS_0" {
-			t.Errorf("by the settings it is on %s", d.Datastore)
+			t.Errorf("without a datastore in the spec, web-0 is on %s; want the settings' LocalDS_0", d.Datastore)
 		}
 		if d := p.made(1, on("LocalDS_1")); d.Datastore != "/DC0/datastore/LocalDS_1" {
-			t.Errorf("it is on %s", d.Datastore)
+			t.Errorf("with a datastore's name in the spec, web-1 is on %s; want LocalDS_1", d.Datastore)
 		}
 		if d := p.made(2, on("/DC0/datastore/DC0_POD0/DC0_POD0_DS1")); d.Datastore != "/DC0/datastore/DC0_POD0/DC0_POD0_DS1" {
-			t.Errorf("it is on %s", d.Datastore)
+			t.Errorf("with a datastore's path in the spec, web-2 is on %s; want DC0_POD0_DS1", d.Datastore)
 		}
 		if d := p.made(3, on("DC0_POD0")); !strings.HasPrefix(d.Datastore, "/DC0/datastore/DC0_POD0/") {
-			t.Errorf("it is on %s", d.Datastore)
+			t.Errorf("with a datastore cluster in the spec, web-3 is on %s; want a datastore of DC0_POD0", d.Datastore)
 		}
 		if n := w.Calls()["RecommendDatastores"]; n != 1 {
 			t.Errorf("%d recommendations were asked for", n)
@@ -216,7 +216,7 @@ func TestAStoragePolicyChoosesADatastoreThatSatisfiesIt(t *testing.T) {
 		check := func(d vcsim.Details, id string, on ...string) {
 			t.Helper()
 			if !slices.Contains(on, d.Datastore) || !slices.Equal(d.Policies, []string{id}) || !slices.Equal(d.Disks[0].Policies, []string{id}) || d.Disks[0].Datastore != d.Datastore {
-				t.Errorf("it is on %s by %v, its disks are %+v", d.Datastore, d.Policies, d.Disks)
+				t.Errorf("the clone is on %s with the policies %v, and has the disks %+v; want all on one of %q, with the policy %s alone", d.Datastore, d.Policies, d.Disks, on, id)
 			}
 		}
 		check(p.made(0, by("silver", "")), silver, "/DC0/datastore/LocalDS_0")
@@ -248,7 +248,7 @@ func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMain
 		on := func(ordinal int32, want string) {
 			t.Helper()
 			if d := p.made(ordinal, gold("")); d.Datastore != want || d.Disks[0].Datastore != want {
-				t.Errorf("it is on %s, and its disks are %+v", d.Datastore, d.Disks)
+				t.Errorf("web-%d is on %s, and has the disks %+v; want both on %s", ordinal, d.Datastore, d.Disks, want)
 			}
 		}
 		on(0, template.Datastore)
@@ -279,7 +279,7 @@ func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 		}
 		const child = string(vim.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
 		if at := b.spec.Location; at.DiskMoveType != child || len(at.Disk) != 1 || at.Disk[0].DiskMoveType != child || at.Datastore != nil {
-			t.Errorf("it is located at %+v", at)
+			t.Errorf("the clone's location is %+v; want the move type %s for the VM and its disk, and no datastore", at, child)
 		}
 	})
 }
@@ -318,7 +318,7 @@ func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 			got = append(got, nic.Type+" "+nic.Network)
 		}
 		if want := []string{"vmxnet3 DC0_DVPG1", "vmxnet3 VM Network", "vmxnet3 DC0_NSX0", "vmxnet3 DC0_DVPG0"}; !slices.Equal(got, want) {
-			t.Errorf("it has %q", got)
+			t.Errorf("web-1 has the adapters %q; want %q", got, want)
 		}
 		p.refused(2, on("nowhere"), vcfault.ReasonNetworkNotFound, "nowhere", "spec.networks", "/DC0/network/DC0_DVPG0", "/DC0/network/VM Network")
 	})
@@ -327,7 +327,7 @@ func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 func TestAMemberNamesItsOwner(t *testing.T) {
 	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); !vctest.Mentions(d.Config.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.Config.ManagedBy != nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
+			t.Errorf("web-0 has the notes %q and the manager %+v; want notes that name the member, the group, the cluster and kubectl edit, and no manager", d.Config.Annotation, d.Config.ManagedBy)
 		}
 		w.must(w.RegisterExtension(role.ExtensionKey))
 		p.made(1, v1alpha1.VmGroupSpec{})
@@ -338,7 +338,7 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 		w.DropSessions()
 		p.until("the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
 		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.Config.ManagedBy == nil || *d.Config.ManagedBy != (vim.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: "vm"}) {
-			t.Errorf("it is managed by %+v", d.Config.ManagedBy)
+			t.Errorf("web-2 has the manager %+v; want the extension %s, with the type vm", d.Config.ManagedBy, role.ExtensionKey)
 		}
 	})
 }
@@ -400,7 +400,7 @@ func TestAfterAnObjectIsGoneEverythingIsLookedUpAgain(t *testing.T) {
 		w.must(err)
 		a := p.shaped(1, linked)
 		if e := vctest.AsError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != vcfault.ReasonGone || !e.Transient) {
-			t.Fatalf("got %v", e)
+			t.Fatalf("got the error %v; want success, or %s, transient", e, vcfault.ReasonGone)
 		}
 		p.made(2, linked)
 	})

@@ -30,7 +30,7 @@ func TestACloneThatAHostsStateForbidsNamesTheTemplateThatMayBeThere(t *testing.T
 	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.FailTask(vcsim.Clone, nil, &vim.InvalidHostState{}, 1)
 		if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonHostNotConnected, `"ubuntu"`, "maintenance"); e != nil && e.NeedsOperator {
-			t.Error("it passes when the maintenance is over")
+			t.Errorf("the fault %v needs an operator; want a retry, because the host's maintenance ends", e)
 		}
 	})
 }

@@ -52,9 +52,9 @@ func TestInvalidSettingsAreRefusedByName(t *testing.T) {
 			_, err := New(cfg)
 			switch {
 			case tc.want == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("New refused the settings: %v", err)
 			case tc.want != "" && err == nil:
-				t.Error("accepted")
+				t.Errorf("New accepted the settings; want an error with %q", tc.want)
 			case tc.want != "" && !strings.Contains(err.Error(), tc.want):
 				t.Errorf("%q does not name %q", err, tc.want)
 			case err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hidden")):

@@ -22,7 +22,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 		d := p.made(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
 		linux, is := d.Customization.Identity.(*vim.CustomizationLinuxPrep)
 		if !is || linux.HostName.(*vim.CustomizationFixedName).Name != "web-0" || linux.Domain != "example.com" || len(d.Customization.NicSettingMap) != 1 {
-			t.Errorf("it is customized by %+v", d.Customization)
+			t.Errorf("web-0 is customized by %+v; want Linux with the host name web-0, the domain example.com and one adapter", d.Customization)
 		}
 		spec := v1alpha1.VmGroupSpec{CustomizationSpec: "windows", Networks: []v1alpha1.Network{
 			{Network: "VM Network", Nameservers: []string{"10.0.0.53"}, SearchDomains: []string{"a.example.com", "b.example.com"},
@@ -33,7 +33,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 		d = p.made(1, spec)
 		windows, is := d.Customization.Identity.(*vim.CustomizationSysprep)
 		if !is || windows.UserData.ComputerName.(*vim.CustomizationFixedName).Name != "web-1" || windows.UserData.OrgName != "Example" {
-			t.Errorf("it is customized by %+v", d.Customization.Identity)
+			t.Errorf("web-1 is customized by %+v; want Windows with the computer name web-1 and the organization Example", d.Customization.Identity)
 		}
 		var got []string
 		for _, m := range d.Customization.NicSettingMap {
@@ -70,16 +70,16 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})
 		a.VM = plan.MemberName(long.Name, 0)
 		if e := vctest.AsError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !vctest.Mentions(e.Message, a.VM, "15") {
-			t.Errorf("got %v", e)
+			t.Errorf("got the error %v; want %s, with the name and the limit of 15 characters", e, vcfault.ReasonComputerNameTooLong)
 		}
 		from := &source{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
 		b := &cloneBuilder{source: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
 		err := b.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
 		if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonCustomizationSpecUnfit || !vctest.Mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {
-			t.Errorf("got %v", err)
+			t.Errorf("got the error %v; want %s, with both numbers of adapters", err, vcfault.ReasonCustomizationSpecUnfit)
 		}
 		if _, err = guest.Identify("x", "web-0", &vim.CustomizationSysprepText{Value: "secret"}); vctest.AsError(err) == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("got %v", err)
+			t.Errorf("got the error %v; want one that doesn't show the sysprep text", err)
 		}
 	})
 }

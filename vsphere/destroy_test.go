@@ -56,7 +56,7 @@ func (p *process) destroyed(vm plan.VM) int {
 	before := p.world.Calls()["ReconfigVM_Task"]
 	p.do(actionOn(plan.Destroy, vm))
 	if names := p.world.Names(); slices.Contains(names, vm.Name) {
-		p.t.Errorf("vCenter has %v", names)
+		p.t.Errorf("vCenter has the VMs %v; want %s destroyed", names, vm.Name)
 	}
 	return p.world.Calls()["ReconfigVM_Task"] - before
 }
@@ -66,10 +66,10 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 		vm := p.member(0)
 		w.attach("unmanaged")
 		if n := p.destroyed(vm); n != 1 {
-			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach the unmanaged VM's disk", n)
 		}
 		if now, err := p.ReadFresh(context.Background(), w.Unmanaged); err != nil || len(now.Devices) == 0 {
-			t.Errorf("the unmanaged VM: %+v, %v", now, err)
+			t.Errorf("got the unmanaged VM %+v and the error %v; want its devices", now, err)
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 		w.must(err)
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		if n := p.destroyed(vm); n != 0 {
-			t.Errorf("its disk was detached and left: %d reconfigures", n)
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want never, because the moved disk is its own", n)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 		s, err := stamp.Decode(w.stampOf("web-0"))
 		w.must(err)
 		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
-			t.Errorf("its stamp has %q", s.Disks)
+			t.Errorf("web-0's stamp has the disks %q; want a key and a UUID", s.Disks)
 		}
 		w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = true })
 		kept := func() int {
@@ -124,18 +124,18 @@ func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) 
 		s, err := stamp.Decode(w.stampOf("web-0"))
 		w.must(err)
 		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
-			t.Errorf("its stamp has %q", s.Disks)
+			t.Errorf("web-0's stamp has the disks %q; want a key and a UUID", s.Disks)
 		}
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		p.do(actionOn(plan.PowerOff, vm))
 		before := w.Calls()["ReconfigVM_Task"]
 		p.do(actionOn(plan.PowerOn, vm)) // nothing is written again
 		if n := w.Calls()["ReconfigVM_Task"] - before; n != 0 {
-			t.Errorf("%d reconfigures", n)
+			t.Errorf("the second power-on reconfigured web-0 %d times; want never", n)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
-			t.Errorf("its disk was detached and left: %d reconfigures", n)
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want never, because the moved disk is its own", n)
 		}
 	})
 }
@@ -149,16 +149,16 @@ func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 		after := w.Calls()
 		for _, method := range []string{"ReconfigVM_Task", "CreateCollectorForEvents"} {
 			if n := after[method] - before[method]; n != 0 {
-				t.Errorf("%d calls of %s", n, method)
+				t.Errorf("the power-on made %d calls of %s; want none", n, method)
 			}
 		}
 		if now := w.stampOf("web-0"); now != of {
-			t.Errorf("its stamp was %s, and is %s", of, now)
+			t.Errorf("the power-on changed web-0's stamp from %s to %s", of, now)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
-			t.Errorf("its disk was detached and left: %d reconfigures", n)
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want never, because the moved disk is its own", n)
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
 					t.Error(err)
 				}
 				if now := p.vm(a.MoRef); now.Power != plan.PoweredOff {
-					t.Errorf("it is %s", now.Power)
+					t.Errorf("the member that was cloned without disks is %s; want %s", now.Power, plan.PoweredOff)
 				}
 			})
 		})
@@ -211,7 +211,7 @@ func TestAMemberThatRanIsPoweredOnWithoutADiskThatAPersonRemoved(t *testing.T) {
 		p.withoutDisk(vm.MoRef)
 		p.do(actionOn(plan.PowerOn, vm))
 		if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn {
-			t.Errorf("it is %s", now.Power)
+			t.Errorf("the member whose disk was removed is %s; want %s", now.Power, plan.PoweredOn)
 		}
 	})
 }
@@ -263,7 +263,7 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 					t.Errorf("%q would be kept, not %s alone", kept, theirs)
 				}
 				if n := p.destroyed(vm); n != 1 {
-					t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+					t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach web-1's disk", n)
 				}
 			})
 		})
@@ -276,7 +276,7 @@ func (p *process) named(name string) plan.VM {
 	all := p.state().VMs
 	i := slices.IndexFunc(all, func(vm plan.VM) bool { return vm.Name == name })
 	if i < 0 {
-		p.t.Fatalf("no %s is seen", name)
+		p.t.Fatalf("the inventory has the members %+v; want one of the name %s", all, name)
 	}
 	return all[i]
 }
@@ -293,7 +293,7 @@ func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten
 		w.must(w.SetExtraConfig("web-0", stamp.Key, s.Encode()))
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		if n := p.destroyed(vm); n != 1 {
-			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach the moved disk", n)
 		}
 	})
 }
@@ -305,7 +305,7 @@ func TestADiskFromElsewhereThatCameAfterTheSnapshotIsDetached(t *testing.T) {
 		w.must(err)
 		w.attach("unmanaged")
 		if n := p.destroyed(vm); n != 1 {
-			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach the unmanaged VM's disk", n)
 		}
 	})
 }

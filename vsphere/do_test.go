@@ -35,7 +35,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 		one.do(plan.Action{Op: plan.CreateFolder})
 		two.do(plan.Action{Op: plan.CreateFolder})
 		if a, b := one.state().Folder, two.state().Folder; a == "" || a != b {
-			t.Fatalf("they have folders %q and %q", a, b)
+			t.Fatalf("the servers have the group's folders %q and %q; want one folder for both", a, b)
 		}
 		for ordinal := range int32(3) {
 			var wg sync.WaitGroup
@@ -74,12 +74,12 @@ func TestAStepSaysWhatItsTasksTookAndTheStateWhereCopiesComeFrom(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		took, err := p.VCenter.Do(t.Context(), web, p.cloning(0))
 		if err != nil || took != (plan.Took{Ran: 40 * time.Second}) {
-			t.Errorf("%+v, %v", took, err)
+			t.Errorf("got %+v and the error %v; want that the task ran 40s", took, err)
 		}
 		w.FailTask(vcsim.Clone, nil, &vim.TaskInProgress{}, 1)
 		took, err = p.VCenter.Do(t.Context(), web, p.cloning(1))
 		if err == nil || took.Overload != "TaskInProgress" || took.Ran != 40*time.Second || took.Unanswered {
-			t.Errorf("%+v, %v", took, err)
+			t.Errorf("got %+v and the error %v; want an error, the overload TaskInProgress and that the task ran 40s", took, err)
 		}
 		if host := p.state().Template.Host; !strings.HasPrefix(host, "host-") {
 			t.Errorf("clones are copied from the host %q", host)
@@ -115,7 +115,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 		if f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonVCenterUnreachable)
 		}
-		p.until("it is known again", func() bool { return p.state().Known && p.state().Template.MoRef != "" })
+		p.until("the state is known again", func() bool { return p.state().Known && p.state().Template.MoRef != "" })
 		for {
 			err := p.Do(context.Background(), web, p.cloning(0))
 			var f *vcfault.Error
@@ -173,7 +173,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if !slices.Contains(w.Names(), "web-0") {
-			t.Error("it was destroyed without a stamp")
+			t.Error("web-0 was destroyed although its stamp was removed")
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 			}
 		}
 		if !slices.Contains(w.Names(), "web-0") {
-			t.Error("it was destroyed")
+			t.Error("web-0 was destroyed although its mark was withdrawn")
 		}
 	})
 }
@@ -203,10 +203,10 @@ func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.destroyFolder("/DC0/vm/vm-operator"))
-		p.until("it is seen", func() bool { return p.state().Folder == "" })
+		p.until("the folder's removal is seen", func() bool { return p.state().Folder == "" })
 		p.do(plan.Action{Op: plan.CreateFolder})
 		if p.state().Folder == "" {
-			t.Error("there is no folder")
+			t.Error("the state has no folder after CreateFolder")
 		}
 	})
 }
@@ -227,11 +227,11 @@ func TestReplicasAgreeOnTheRootFolderAfterAnOperatorMovedIt(t *testing.T) {
 		}
 		two := w.start()
 		one.until("the other replica's folder is seen", func() bool { return one.state().Folder != old })
-		two.until("it is known", func() bool { return two.state().Known })
+		two.until("the other server's state is known", func() bool { return two.state().Known })
 		one.do(plan.Action{Op: plan.CreateFolder})
 		two.do(plan.Action{Op: plan.CreateFolder})
 		if a, b := one.state().Folder, two.state().Folder; a == "" || a != b {
-			t.Errorf("one has the group's folder in %q, and the other in %q", a, b)
+			t.Errorf("the servers have the group's folders %q and %q; want one folder for both", a, b)
 		}
 		if _, err := w.Find("/DC0/vm/vm-operator/shop/web"); err != nil {
 			t.Error(err)

@@ -40,10 +40,10 @@ func TestAMemberIsEncryptedWithAllDisksThatHaveNoPolicyOfTheirOwnBeforeItIsPrepa
 		}
 		_, _, vm := p.given("web-0")
 		if strings.HasPrefix(vm.Prepared, "-") || strings.Contains(vm.Prepared, "encrypt") {
-			t.Errorf("its stamp says %s", vm.Prepared)
+			t.Errorf("web-0's stamp has the preparation %q; want one that is complete and doesn't ask for encryption", vm.Prepared)
 		}
 		if d, err := w.Details("web-0"); err != nil || len(d.Policies) != 1 {
-			t.Errorf("its policies are %v (%v)", d.Policies, err)
+			t.Errorf("got web-0's storage policies %v, and the error %v; want one policy", d.Policies, err)
 		}
 	})
 }

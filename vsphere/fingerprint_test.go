@@ -15,7 +15,7 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 		is := func() string { return p.state().Template.Fingerprint }
 		was := is()
 		if len(was) != 10 {
-			t.Fatalf("it is %q", was)
+			t.Fatalf("the template's fingerprint is %q; want 10 characters", was)
 		}
 		before := w.Calls()["RetrievePropertiesEx"]
 		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{Annotation: "patched soon"}))
@@ -64,7 +64,7 @@ func TestATemplatesFingerprintGoesWithItsDisksAndNotWithItsName(t *testing.T) {
 		w.must(w.Rename("ubuntu", "jammy"))
 		p.until("the new name is seen", func() bool { return named("jammy").MoRef != "" })
 		if now := named("jammy"); now.Fingerprint != was.Fingerprint || now.MoRef != was.MoRef || named("ubuntu").Fingerprint != "" {
-			t.Errorf("it was %+v and is %+v", was, now)
+			t.Errorf("the template ubuntu was %+v, and is %+v as jammy; want the same VM and fingerprint, and none as ubuntu", was, now)
 		}
 		_, err := w.AddTemplate("/DC0/vm", "ubuntu")
 		w.must(err)
@@ -81,7 +81,7 @@ func TestAServerWithAnotherTemplateStillSeesItsOwn(t *testing.T) {
 		p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu", "debian"}}).start()
 		a, b := p.State(web, plan.Query{Template: "ubuntu"}).Template, p.State(web, plan.Query{Template: "debian"}).Template
 		if a.Fingerprint == b.Fingerprint || a.Fingerprint == "" || b.Fingerprint == "" {
-			t.Errorf("%+v, %+v", a, b)
+			t.Errorf("got the templates %+v and %+v; want different fingerprints", a, b)
 		}
 	})
 }

@@ -74,7 +74,7 @@ func firstAnswer(t *testing.T, direct bool) {
 		}
 		vm := p.member(0) // and changes are seen
 		w.must(w.Destroy("web-0"))
-		p.until("it is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
+		p.until("the destroyed VM is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
 	})
 }
 
@@ -91,7 +91,7 @@ func TestEveryReadTakesAllPages(t *testing.T) {
 			t.Errorf("%d unmanaged VMs are seen", n.Unmanaged)
 		}
 		if w.Calls()["ContinueRetrievePropertiesEx"] == 0 {
-			t.Error("no answer had pages")
+			t.Error("ContinueRetrievePropertiesEx was never called; want reads that continue, because answers have at most 7 objects")
 		}
 	})
 }

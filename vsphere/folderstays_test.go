@@ -26,7 +26,7 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 					t.Errorf("got the fault %+v; want %s, without an operator, transient, with %q", f, plan.ReasonFolderStays, c.says)
 				}
 				if p.state().Folder == "" {
-					t.Error("it is gone nevertheless")
+					t.Error("the inventory has lost the group's folder, whose removal vCenter refused")
 				}
 				w.Heal()
 				p.do(p.removing())

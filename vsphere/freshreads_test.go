@@ -46,7 +46,7 @@ func TestStepsThatLookAtOnceShareOneRead(t *testing.T) {
 		one := w.reads(func() { noneFailed(t, p.atOnce(plan.Action{Op: plan.ConfirmGone})) })
 		confirm := plan.Action{Op: plan.ConfirmGone}
 		if n := w.reads(func() { noneFailed(t, p.atOnce(confirm, confirm, confirm)) }); n > one || n == 0 {
-			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for three", one, n)
+			t.Errorf("one ConfirmGone took %d reads, and three at once %d; want at least one, and no more for three", one, n)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestGroupsThatGoOneAfterAnotherAreConfirmedTogether(t *testing.T) {
 		}
 		// The steps share the list of running clones, and the full reads.
 		if one, twenty := confirm(1, time.Now()), confirm(20, time.Now()); twenty > 20+3*one {
-			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for twenty within half a second", one, twenty)
+			t.Errorf("one ConfirmGone took %d reads, and twenty within half a second %d; want at most %d", one, twenty, 20+3*one)
 		}
 	})
 }

@@ -118,7 +118,7 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		p.until("another clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 2 })
 		p.until("the first clone is seen", func() bool { return len(p.state().VMs) == 1 })
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
-			t.Errorf("it waits for a clone that began later, or considers a VM gone: %+v", f)
+			t.Errorf("got the fault %+v; want %s: the first clone's VM is left, and the clone that began after the deletion doesn't count", f, plan.ReasonRemoving)
 		}
 		// The list of running clones of one deletion doesn't apply to a later one: a group may become unselected several times.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
@@ -205,7 +205,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.Hide(inventory.VMRef(vm.MoRef))
-		p.until("it is unreachable", func() bool { vms := p.state().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })
+		p.until("the member is unreachable", func() bool { vms := p.state().VMs; return len(vms) == 1 && vms[0].Unreachable == "hidden" })
 		must.Succeed(t, p.reader.Scan(context.Background()))
 		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || len(s.Gone) != 0 || s.VMs[0].CPU != 2 {
@@ -215,19 +215,19 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s", f, plan.ReasonRemoving)
 		}
 		w.Show(inventory.VMRef(vm.MoRef))
-		p.until("it is reachable", func() bool { return p.state().VMs[0].Reachable })
+		p.until("the member is reachable", func() bool { return p.state().VMs[0].Reachable })
 
 		// A server that starts while the VM is hidden knows the VM only from the group's status.
 		w.Hide(inventory.VMRef(vm.MoRef))
 		two := w.start()
 		seen := two.inventory.Count().Unmanaged
 		two.state(vm.MoRef)
-		two.until("it was read", func() bool { return two.inventory.Count().Unmanaged > seen })
+		two.until("the new server has read the hidden VM", func() bool { return two.inventory.Count().Unmanaged > seen })
 		if s := two.state(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 0 {
 			t.Errorf("to a new server: %+v", s)
 		}
 		w.Show(inventory.VMRef(vm.MoRef))
-		two.until("it is a member", func() bool { return len(two.state(vm.MoRef).VMs) == 1 })
+		two.until("the VM is a member to the new server", func() bool { return len(two.state(vm.MoRef).VMs) == 1 })
 	})
 }
 
@@ -240,9 +240,9 @@ func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 		two := w.start()
 		seen := two.inventory.Count().Unmanaged
 		two.state(vm.MoRef)
-		two.until("it was read", func() bool { return two.inventory.Count().Unmanaged > seen })
+		two.until("the new server has read the hidden VM", func() bool { return two.inventory.Count().Unmanaged > seen })
 		w.must(w.Destroy("web-0"))
 		w.Show(inventory.VMRef(vm.MoRef))
-		two.until("it is gone", func() bool { return len(two.state(vm.MoRef).Gone) == 1 })
+		two.until("the VM is gone", func() bool { return len(two.state(vm.MoRef).Gone) == 1 })
 	})
 }

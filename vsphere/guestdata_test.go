@@ -70,7 +70,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 	}
 	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"}, nil)
 	if err == nil {
-		t.Error("one MAC address is accepted for three networks")
+		t.Error("Metadata accepted one MAC address for three networks; want an error")
 	}
 }
 
@@ -106,14 +106,14 @@ func TestAMemberGetsItsOwnMetadataAndUserDataInsteadOfTheTemplates(t *testing.T)
 		d, err := w.Details("web-0")
 		w.must(err)
 		if got := vctest.Decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details().UserData.Reveal() {
-			t.Errorf("its user data are %q", got)
+			t.Errorf("web-0 has the user data %q; want %q", got, a.Details().UserData.Reveal())
 		}
 		var m map[string]any
 		w.must(json.Unmarshal([]byte(vctest.Decoded(t, d.ExtraConfig, "guestinfo.metadata")), &m))
 		stamp, err := stamp.Decode(d.ExtraConfig[stamp.Key])
 		w.must(err)
 		if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
-			t.Errorf("its metadata are %v", m)
+			t.Errorf("web-0 has the metadata %v; want the host name web-0, the instance ID %s and no network", m, stamp.InstanceUUID)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 			t.Errorf("cloud-init would find %q", text)
 		}
 		if got := vctest.Decoded(t, d.ExtraConfig, guest.OwnMetadataKey); !vctest.Mentions(got, `"web-0"`) {
-			t.Errorf("its metadata are %s", got)
+			t.Errorf("web-0's own metadata are %s; want them to name web-0", got)
 		}
 	})
 }
@@ -182,11 +182,11 @@ func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 			a.Details().UserData = secret
 			err := p.Do(t.Context(), web, a)
 			if err == nil {
-				t.Fatal("it did not fail")
+				t.Fatal("the clone succeeded although its task was to fail")
 			}
 			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", vctest.AsError(err)), fmt.Sprintf("%+v", a)} {
 				if strings.Contains(text, "planted-secret") || strings.Contains(text, value[10:50]) {
-					t.Errorf("it shows: %s", text)
+					t.Errorf("a text shows the user data: %s", text)
 				}
 			}
 		}

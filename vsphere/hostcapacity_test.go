@@ -42,7 +42,7 @@ func TestWithoutDRSClonesAreSpreadOverTheHostsThatCanTakeThem(t *testing.T) {
 		}
 		clones.Wait()
 		if got := w.hostsOf("web-0", "web-1", "web-2", "web-3"); !slices.Equal(got, []string{"DC0_C0_H0", "DC0_C0_H0", "DC0_C0_H2", "DC0_C0_H2"}) {
-			t.Errorf("they are on %v", got)
+			t.Errorf("the clones are on %v; want two each on DC0_C0_H0 and DC0_C0_H2, and none on the host in maintenance", got)
 		}
 		if n := w.Calls()["CloneVM_Task"]; n != 4 {
 			t.Errorf("%d clones", n)
@@ -80,7 +80,7 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		}
 		for range 2 * RefusedOften {
 			if f := p.fault(actionOn(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
-				t.Errorf("one that ran may contain data: %+v", f)
+				t.Errorf("got the fault %+v for a VM that ran, and so may contain data; want %s", f, vcfault.ReasonResourceLimit)
 			}
 		}
 		for range RefusedOften { // no host has room
@@ -98,7 +98,7 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		}
 		p.do(p.cloning(2))
 		if got := vctest.Value(w.Details("web-2")).Host; got == full {
-			t.Errorf("it is cloned onto %s, which is full", got)
+			t.Errorf("web-2 is cloned onto %s, which is full", got)
 		}
 	})
 }

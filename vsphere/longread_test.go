@@ -97,9 +97,9 @@ func TestAReadOfEverythingTakesAsLongAsPagesComeAndDelaysNoOtherRead(t *testing.
 		p.do(actionOn(plan.PowerOn, vm))
 		began, ended := time.Now(), p.scanning()
 		w.must(w.PowerOff("web-0"))
-		p.until("it is off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
+		p.until("the member is seen to be off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
 		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("it is seen after %s", took)
+			t.Errorf("the power-off was seen after %s; want at most 3s, while the full read continues", took)
 		}
 		if err := <-ended; err != nil || time.Since(began) < 3*time.Minute {
 			t.Errorf("the read ended after %s: %v", time.Since(began), err)
@@ -114,7 +114,7 @@ func TestAReadOfEverythingWaitsForItsFirstPage(t *testing.T) {
 		began := time.Now()
 		w.must(p.reader.Scan(t.Context()))
 		if took := time.Since(began); took < pages.first || took > pages.first+5*time.Second {
-			t.Errorf("it took %s", took)
+			t.Errorf("the full read took %s; want from %s to 5s more", took, pages.first)
 		}
 		if n := len(pages.reads()); n != 2 {
 			t.Errorf("%d reads were begun, want the one at the start and this one", n)

@@ -41,16 +41,16 @@ func TestAReleasedVMIsUnmanagedAndIsNotTouched(t *testing.T) {
 		p.do(guarded(plan.Release, p.vm(vm.MoRef)))
 		delete(before.ExtraConfig, stamp.Key)
 		if after := w.Look("web-0"); !reflect.DeepEqual(before, after) || after.Power != vim.VirtualMachinePowerStatePoweredOn {
-			t.Errorf("it was %+v and is %+v", before, after)
+			t.Errorf("the released VM was %+v, and is %+v; want it on, and unchanged but for its stamp", before, after)
 		}
 		if text := w.stampOf("web-0"); text != "" || len(p.state().VMs) != 1 || !p.inventory.IsUnmanaged(vm.MoRef) {
-			t.Errorf("its stamp is %q; the group has %+v", text, p.state().VMs)
+			t.Errorf("the released VM has the stamp %q, and the group has %+v; want no stamp, the VM unmanaged, and one member left", text, p.state().VMs)
 		}
 		if now := w.Names(); !strings.Contains(strings.Join(now, " "), "web-0") {
 			t.Errorf("vCenter has %v", now)
 		}
 		w.must(w.Destroy("web-1"))
-		p.until("it is gone", func() bool { return len(p.state().VMs) == 0 })
+		p.until("the group has no member", func() bool { return len(p.state().VMs) == 0 })
 		p.do(guarded(plan.Release, gone))
 	})
 }

@@ -182,7 +182,7 @@ func TestDisksDoNotGrowUnderASnapshot(t *testing.T) {
 		p.world.must(p.reader.Read(t.Context(), inventory.VMRef(p.state().VMs[0].MoRef)))
 		e := vctest.AsError(p.Do(context.Background(), web, p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}))))
 		if e == nil || e.Reason != vcfault.ReasonDiskHeldBySnapshot || !e.NeedsOperator {
-			t.Errorf("got %v", e)
+			t.Errorf("got the error %v; want %s, for an operator", e, vcfault.ReasonDiskHeldBySnapshot)
 		}
 		p.do(p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}, v1alpha1.Disk{Name: "log", SizeGiB: 1})))
 	})
@@ -216,7 +216,7 @@ func TestADiskThatAPersonRemovedIsReportedAndNotRecreated(t *testing.T) {
 		p.world.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		e := vctest.AsError(p.Do(context.Background(), web, p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}))))
 		if e == nil || e.Reason != vcfault.ReasonDiskMissing || !e.NeedsOperator {
-			t.Errorf("got %v", e)
+			t.Errorf("got the error %v; want %s, for an operator", e, vcfault.ReasonDiskMissing)
 		}
 	})
 }

@@ -14,20 +14,20 @@ func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 		destroy.Args = plan.DestroyArgs{NeverOn: true}
 		w.must(w.PowerOn("web-0"))
 		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.NeedsOperator {
-			t.Errorf("while it is on: %+v", f)
+			t.Errorf("got the fault %+v while web-0 is on; want %s, without an operator", f, plan.ReasonDuplicateMember)
 		}
 		w.must(w.PowerOff("web-0"))
 		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.NeedsOperator {
-			t.Errorf("after it was on: %+v", f)
+			t.Errorf("got the fault %+v after web-0 was on; want %s, without an operator", f, plan.ReasonDuplicateMember)
 		}
 		if !slices.Contains(w.Names(), "web-0") {
-			t.Fatal("it was destroyed")
+			t.Fatal("web-0 was destroyed although it has been on")
 		}
 		never := actionOn(plan.Destroy, p.member(1))
 		never.Args = plan.DestroyArgs{NeverOn: true}
 		p.do(never)
 		if slices.Contains(w.Names(), "web-1") {
-			t.Error("one that was never on is left")
+			t.Error("web-1 was not destroyed although it was never on")
 		}
 	})
 }

@@ -9,11 +9,11 @@ import (
 func TestASilentStreamCountsAsBroken(t *testing.T) {
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		w.Stall()
-		p.until("it is reported", func() bool {
+		p.until("the outage is reported", func() bool {
 			s := p.state()
 			return !s.Known && s.Fault != nil && s.Fault.Reason == vcfault.ReasonVCenterUnreachable
 		})
 		w.Up()
-		p.until("it is known again", func() bool { return p.state().Known })
+		p.until("the state is known again", func() bool { return p.state().Known })
 	})
 }

@@ -17,11 +17,11 @@ func TestACloneSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
 		w.must(w.RegisterExtension(role.ExtensionKey))
 		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Config.Annotation != "" || d.Config.ManagedBy == nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
+			t.Errorf("web-0 has the notes %q and the manager %+v; want no notes, and a manager", d.Config.Annotation, d.Config.ManagedBy)
 		}
 		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.ManagedBy"}, 1)
 		if d := p.made(1, v1alpha1.VmGroupSpec{}); d.Config.Annotation == "" || d.Config.ManagedBy != nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
+			t.Errorf("web-1 has the notes %q and the manager %+v; want notes, and no manager", d.Config.Annotation, d.Config.ManagedBy)
 		}
 	})
 }
@@ -32,7 +32,7 @@ func TestAReleaseSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
 		w.FailTask(vcsim.Reconfigure, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
 		p.do(guarded(plan.Release, p.state().VMs[0]))
 		if stamp := w.stampOf("web-0"); stamp != "" {
-			t.Errorf("its stamp is %s", stamp)
+			t.Errorf("the released VM has the stamp %s; want none", stamp)
 		}
 	})
 }

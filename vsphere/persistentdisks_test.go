@@ -102,7 +102,7 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 		w.FailTask(vcsim.Reconfigure, nil, new(vim.ConcurrentAccess), 1) // another replica wrote first
 		vm, err := p.attached()
 		if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonConcurrentAccess {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got the error %v; want %s", err, vcfault.ReasonConcurrentAccess)
 		}
 		copied()
 		p.removed(vm)
@@ -183,18 +183,18 @@ func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 				if c.has == "" {
 					refusedAs(t, err, vcfault.ReasonFormerDiskUnavailable)
 					if len(got) != 0 || len(w.FirstClassDisks()) != 1 || !strings.Contains(err.Error(), c.says) {
-						t.Errorf("it has %+v, of %d disks: %v", got, len(w.FirstClassDisks()), err)
+						t.Errorf("web-0 has the persistent disks %+v, of %d in vCenter, and the error is %v; want none, of one, and an error with %q", got, len(w.FirstClassDisks()), err, c.says)
 					}
 					set.Details().DisksOf = "" // the annotation is removed
 					p.do(set)
 					if _, _, vm = p.given("web-0"); len(plan.Persistent(vm.Disks)) != 1 || len(w.FirstClassDisks()) != 2 {
-						t.Errorf("without the annotation it has %s, of %d disks", vm.Disks, len(w.FirstClassDisks()))
+						t.Errorf("without the annotation, web-0 has the disks %s, of %d in vCenter; want one persistent disk, of two", vm.Disks, len(w.FirstClassDisks()))
 					}
 					return
 				}
 				w.must(err)
 				if len(got) != 1 || (got[0].ID == old.ID) != (c.has != ours) {
-					t.Fatalf("it has %+v; the former one is %s", got, old.ID)
+					t.Fatalf("web-0 has the persistent disks %+v; want one, and that it is the former disk %s: %t", got, old.ID, c.has != ours)
 				}
 				now, err := calls.Retrieve(t.Context(), old.Ref)
 				w.must(err)
@@ -292,10 +292,10 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 				switch {
 				case c.forbidden:
 					if err == nil || len(got) != 0 || made != 0 {
-						t.Errorf("it has %v, %d were made: %v", got, made, err)
+						t.Errorf("web-0 has the persistent disks %v, %d were created, and the error is %v; want no disk, and an error", got, made, err)
 					}
 				case err != nil || len(got) != 1 || made != map[bool]int{false: 1}[c.had] || c.had && got[0].ID != id["own"]:
-					t.Errorf("it has %v, %d were made: %v", got, made, err)
+					t.Errorf("web-0 has the persistent disks %v, %d were created, and the error is %v; want one, its own if it had one and else a new one", got, made, err)
 				}
 			})
 		})
@@ -423,7 +423,7 @@ func TestAMemberIsNotPoweredOnWithoutItsDisks(t *testing.T) {
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		refusedAs(t, p.Do(context.Background(), web, guarded(plan.PowerOn, vm)), vcfault.ReasonDiskMissing)
 		if got := p.vm(vm.MoRef); got.Power != plan.PoweredOff {
-			t.Errorf("it is %s", got.Power)
+			t.Errorf("the member without its persistent disk is %s; want %s", got.Power, plan.PoweredOff)
 		}
 	})
 }
@@ -447,7 +447,7 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 			w.Hold(c.held)
 			done := make(chan error, 2)
 			go func() { done <- p.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
-			p.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"]+w.Calls()["PowerOnVM_Task"] == 1 })
+			p.until("the member is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"]+w.Calls()["PowerOnVM_Task"] == 1 })
 			p.do(guarded(plan.Mark, vm))
 			_, _, vm = p.given("web-0")
 			a := guarded(c.op, vm)
@@ -460,7 +460,7 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 			}
 			_, devices, vm := p.given("web-0")
 			if vm.Power != plan.PoweredOn || disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) == nil {
-				t.Errorf("%v: it is %s, its disk attached: %t", c, vm.Power, disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) != nil)
+				t.Errorf("%v: the member is %s, and its disk is attached: %t; want it on, with its disk", c, vm.Power, disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) != nil)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 		p.do(actionOn(plan.PowerOff, vm))
 		p.do(guarded(plan.ShutdownGuest, vm)) // the VM is already off
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
-			t.Errorf("%d reconfigures", n)
+			t.Errorf("the steps for a VM that was already off reconfigured it %d times; want never", n)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, untried", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
-			t.Errorf("it was asked %d times", n)
+			t.Errorf("the guest was asked to shut down %d times; want never", n)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 1 {
-			t.Errorf("it was reset %d times", n)
+			t.Errorf("the member was reset %d times; want once", n)
 		}
 		if vm := one.vm(a.MoRef); vm.Restarted.IsZero() || vm.Power != plan.PoweredOn {
 			t.Errorf("got the member %+v; want it restarted, and on", vm)
@@ -97,15 +97,15 @@ func TestAMemberThatIsOffOrMarkedIsNotResetAndKeepsItsStamp(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != vcfault.ReasonInvalidPowerState {
-			t.Errorf("off: %+v", f)
+			t.Errorf("got the fault %+v for the reset of a member that is off; want %s", f, vcfault.ReasonInvalidPowerState)
 		}
 		p.do(actionOn(plan.PowerOn, vm))
 		p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
 		if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("marked: %+v", f)
+			t.Errorf("got the fault %+v for the reset of a marked member; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 0 || !p.vm(vm.MoRef).Restarted.IsZero() {
-			t.Errorf("%d resets; %+v", n, p.vm(vm.MoRef))
+			t.Errorf("the member was reset %d times, and is %+v; want no reset, and none in the stamp", n, p.vm(vm.MoRef))
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestAFailedResetKeepsTheRecordOfTheLastSuccessfulOne(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonInternal)
 		}
 		if now := p.vm(vm.MoRef); was.Restarted.IsZero() || now.Restarted != was.Restarted {
-			t.Errorf("it was %+v and is %+v", was, now)
+			t.Errorf("the member was %+v, and is %+v after the failed reset; want the time of the successful reset in both", was, now)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 		for _, run := range []bool{true, false} {
 			notified := p.notified(web.UID)
 			w.must(w.SetTools("web-0", run))
-			p.until("it is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
+			p.until("the guest's state is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
 			if p.notified(web.UID) == notified {
 				t.Error("the group was not notified")
 			}
@@ -183,25 +183,25 @@ func TestAnUnmarkWaitsForTheTaskThatTheMarkCaused(t *testing.T) {
 				vm = one.vm(vm.MoRef)
 			}
 			one.do(guarded(plan.Mark, vm))
-			two.until("it sees the mark", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).Marked })
+			two.until("the other server sees the mark", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).Marked })
 			w.Hold(way.kind)
 			down := actionOn(way.op, one.vm(vm.MoRef))
 			down.Marked = true
 			done := make(chan error, 2)
 			go func() { done <- one.Do(context.Background(), web, down) }()
-			one.until("it is being taken down", func() bool { return w.Calls()[way.call] == 1 })
+			one.until("the member is being taken down", func() bool { return w.Calls()[way.call] == 1 })
 
 			go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
 			two.until("the mark is removed", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
 			if time.Sleep(time.Minute); len(done) > 0 {
-				t.Fatalf("%s: it did not wait for the running task: %v", way.op, <-done)
+				t.Fatalf("%s: a step did not wait for the task that runs: %v", way.op, <-done)
 			}
 			w.Release(way.kind)
 			w.must(<-done)
 			w.must(<-done)
 			for _, back := range two.state().VMs {
 				if way.op == plan.Destroy || back.Marked || back.Power != plan.PoweredOff {
-					t.Errorf("after %s: %+v", way.op, back)
+					t.Errorf("after %s, the group has the member %+v; want it destroyed, or off and unmarked", way.op, back)
 				}
 			}
 		})
@@ -218,24 +218,24 @@ func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 			w := newWorld(t)
 			one, two := w.start(), w.start()
 			vm := one.member(0)
-			two.until("it sees the member", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
+			two.until("the other server sees the member", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
 			w.Hold(held)
 			done := make(chan error, 2)
 			go func() { done <- one.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
-			one.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
+			one.until("the member is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
 			two.do(guarded(plan.Mark, vm))
 			gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
 			gone.Marked = true
 			go func() { done <- two.Do(context.Background(), web, gone) }()
 			if time.Sleep(time.Minute); len(done) > 0 {
-				t.Fatalf("%s: it did not wait for the running power-on: %v", held, <-done)
+				t.Fatalf("%s: a step did not wait for the power-on that runs: %v", held, <-done)
 			}
 			w.Release(held)
 			if one, two := <-done, <-done; (one == nil) == (two == nil) {
 				t.Errorf("%s: not exactly one of the two succeeds: %v, %v", held, one, two)
 			}
 			if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
-				t.Errorf("%s: %+v", held, now)
+				t.Errorf("%s: got the member %+v; want it on and marked, and not in quarantine", held, now)
 			}
 		})
 	}
@@ -259,10 +259,10 @@ func TestAQuarantineDoesNotWaitForPowerOnsOfOtherMembers(t *testing.T) {
 		select {
 		case err := <-done:
 			if err != nil || p.vm(gone.MoRef).Quarantined.IsZero() {
-				t.Errorf("%v, %+v", err, p.vm(gone.MoRef))
+				t.Errorf("got the error %v and the member %+v; want it quarantined", err, p.vm(gone.MoRef))
 			}
 		default:
-			t.Error("it waits for the power-on of another member")
+			t.Error("the quarantine waits for the power-on of another member")
 		}
 	})
 }
@@ -308,7 +308,7 @@ func TestAMarkedMemberIsNotPoweredOn(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["PowerOnMultiVM_Task"] + w.Calls()["PowerOnVM_Task"]; n != 0 {
-			t.Error("it was powered on")
+			t.Errorf("the marked member was powered on %d times; want never", n)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func TestDRSPowersAMemberOnWhateverItsLevelAndOnAHostThatHasRoom(t *testing.T) {
 				full := w.fillHostOf("web-0")
 				p.do(actionOn(plan.PowerOn, vm))
 				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || vctest.Value(w.Details("web-0")).Host == full {
-					t.Errorf("%+v on %s", now, full)
+					t.Errorf("got the member %+v; want it on, and not on the full host %s", now, full)
 				}
 				if c := w.Calls(); c["PowerOnMultiVM_Task"] != 1 || c["PowerOnVM_Task"] != 0 {
 					t.Errorf("got the calls %v; want one PowerOnMultiVM_Task and no PowerOnVM_Task", c)
@@ -62,7 +62,7 @@ func TestAPowerOnThatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, for an operator", f, vcfault.ReasonResourceLimit)
 		}
 		if p.vm(vm.MoRef).Power == plan.PoweredOn {
-			t.Error("it is on")
+			t.Error("the member is on although DRS did not attempt its power-on")
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestALevelThatBecameManualIsAFaultAndOverriddenAtTheNextTry(t *testing.T) {
 		p.until("the level is read", func() bool { return p.inventory.Automation(p.inventory.Member(vm.MoRef)) == vim.DrsBehaviorManual })
 		p.do(actionOn(plan.PowerOn, vm))
 		if p.vm(vm.MoRef).Power != plan.PoweredOn {
-			t.Error("it is off")
+			t.Error("the member is off after the try that overrides the manual level")
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestAPowerOnWithoutATaskIsAwaitedByThePowerState(t *testing.T) {
 		w.SetLatency(vcsim.Latency{Power: 30 * time.Second})
 		p.do(actionOn(plan.PowerOn, one))
 		if p.vm(one.MoRef).Power != plan.PoweredOn {
-			t.Error("it is off")
+			t.Error("the step succeeded before the member was on")
 		}
 		w.FailTask(vcsim.PowerOn, nil, new(vim.InsufficientMemoryResourcesFault), 1)
 		if f := p.fault(actionOn(plan.PowerOn, two)); f.Reason != vcfault.ReasonTimeout {
@@ -124,7 +124,7 @@ func TestWithoutDRSOrWhereItIsRefusedAMemberIsPoweredOnAlone(t *testing.T) {
 				}
 				p.do(actionOn(plan.PowerOn, vm))
 				if n := w.Calls(); p.vm(vm.MoRef).Power != plan.PoweredOn || n["PowerOnVM_Task"] != 1 || n["PowerOnMultiVM_Task"] != c.multi {
-					t.Errorf("%+v after %v", p.vm(vm.MoRef), n)
+					t.Errorf("got the member %+v after the calls %v; want it on after %d PowerOnMultiVM_Task and one PowerOnVM_Task", p.vm(vm.MoRef), n, c.multi)
 				}
 			})
 		})

@@ -79,7 +79,7 @@ func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
 		p.do(preparing(before, spec))
 		p.do(preparing(vm, spec)) // planned from the state before
 		if after := p.vm(vm.MoRef); !reflect.DeepEqual(before, after) || w.Calls()["ReconfigVM_Task"] != calls["ReconfigVM_Task"] || w.Calls()["SetField"] != 1 {
-			t.Errorf("it was %+v and is %+v: %v", before, after, w.Calls())
+			t.Errorf("the prepared member was %+v, and is %+v, and the calls are %v; want no change, no reconfiguration and one SetField in all", before, after, w.Calls())
 		}
 	})
 }
@@ -162,14 +162,14 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 		w.must(err)
 		metadata := plainMetadata(t, details.ExtraConfig)
 		if len(details.NICs) != 1 || !strings.Contains(strings.ToLower(metadata), strings.ToLower(details.NICs[0].MAC)) {
-			t.Errorf("%+v: %s", details.NICs, metadata)
+			t.Errorf("web-0 has the adapters %+v and the metadata %s; want one adapter, whose MAC address is in the metadata", details.NICs, metadata)
 		}
 		w.must(w.SetExtraConfig("web-0", "guestinfo.metadata", ""))
-		p.until("that is seen", func() bool {
+		p.until("the removal of the metadata is seen", func() bool {
 			return p.vm(vm.MoRef).ChangeVersion != "" && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion
 		})
 		spec.CustomAttributes = map[string]string{"owner": "shop"}
-		p.until("it is prepared again", func() bool {
+		p.until("the member is prepared again", func() bool {
 			return p.Do(context.Background(), web, preparing(p.vm(vm.MoRef), spec)) == nil
 		})
 		if text := w.Look("web-0").ExtraConfig["guestinfo.metadata"]; text != "" {
@@ -189,16 +189,16 @@ func TestTagsAreAttachedBeforePowerOnAndUnwantedOnesDetached(t *testing.T) {
 		vm := p.member(0)
 		p.do(preparing(vm, tagged("tier", "web", "db")))
 		if vm = p.vm(vm.MoRef); w.tags("web-0") != "tier/db tier/web" || vm.Power != plan.PoweredOff {
-			t.Errorf("%s has %s", vm.Power, w.tags("web-0"))
+			t.Errorf("web-0 is %s and has the tags %q; want %s, and both tags", vm.Power, w.tags("web-0"), plan.PoweredOff)
 		}
 		spec := tagged("tier", "db")
 		p.do(preparing(vm, spec))
 		if w.tags("web-0") != "tier/db" || p.vm(vm.MoRef).Prepared != plan.PreparationOf(&spec) {
-			t.Errorf("it has %s", w.tags("web-0"))
+			t.Errorf("web-0 has the tags %q and the preparation %q; want tier/db alone, and the preparation of the spec", w.tags("web-0"), p.vm(vm.MoRef).Prepared)
 		}
 		p.do(preparing(p.vm(vm.MoRef), v1alpha1.VmGroupSpec{}))
 		if w.tags("web-0") != "" || p.vm(vm.MoRef).Prepared != "" {
-			t.Errorf("it has %s", w.tags("web-0"))
+			t.Errorf("web-0 has the tags %q and the preparation %q; want neither", w.tags("web-0"), p.vm(vm.MoRef).Prepared)
 		}
 	})
 }
@@ -214,7 +214,7 @@ func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, for an operator, with %q, with %q", f, vcfault.ReasonTagNotFound, `"wbe"`, "only web")
 		}
 		if now := p.vm(vm.MoRef); w.tags("web-0") != "" || len(w.attributes("web-0")) != 0 || now.Prepared != "" {
-			t.Errorf("%s, %v", w.tags("web-0"), w.attributes("web-0"))
+			t.Errorf("web-0 has the tags %q, the attributes %v and the preparation %q; want none of them", w.tags("web-0"), w.attributes("web-0"), now.Prepared)
 		}
 		w.addTags("tier", "wbe")
 		p.do(preparing(p.vm(vm.MoRef), spec))
@@ -257,7 +257,7 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 		p.until("the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
 		p.do(preparing(p.vm(vm.MoRef), tagged("tier", "web", "db")))
 		if w.tags("web-0") != "tier/db tier/web" {
-			t.Errorf("it has %s", w.tags("web-0"))
+			t.Errorf("web-0 has the tags %q; want tier/db and tier/web, although the session was lost", w.tags("web-0"))
 		}
 		if n := w.RESTSessions(); n != 1 {
 			t.Errorf("%d REST sessions", n)
@@ -303,7 +303,7 @@ func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
 		}
 		p.do(preparing(p.vm(moRef), tagged("tier", "db")))
 		if w.tags("web-0") != "tier/db" {
-			t.Errorf("it has %s", w.tags("web-0"))
+			t.Errorf("web-0 has the tags %q; want tier/db alone", w.tags("web-0"))
 		}
 	})
 }

@@ -35,12 +35,12 @@ func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 		newer.do(preparing(newer.vm(moRef), wanted))
 		close(thaw)
 		if f := <-ended; f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("the older replica: %+v", f)
+			t.Errorf("the older replica got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		newer.until("the member is seen as unprepared", func() bool { return newer.vm(moRef).Prepared != plan.PreparationOf(&wanted) })
 		newer.do(preparing(newer.vm(moRef), wanted))
 		if has := w.attributes("web-0"); !maps.Equal(has, wanted.CustomAttributes) {
-			t.Errorf("it has %v", has)
+			t.Errorf("web-0 has the custom attributes %v; want the newer replica's %v", has, wanted.CustomAttributes)
 		}
 	})
 }

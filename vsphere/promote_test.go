@@ -35,7 +35,7 @@ func TestAStandbyMembersStampSaysSoUntilItIsPromoted(t *testing.T) {
 			t.Fatalf("got the member %+v; want a standby member", vm)
 		}
 		if groups, _ := p.ListGroups(); len(groups) > 0 {
-			t.Errorf("it is listed like a member that serves: %+v", groups)
+			t.Errorf("the groups with members that serve are %+v; want none, because the member is on standby", groups)
 		}
 		p.do(promotion(vm))
 		if vm = p.vm(vm.MoRef); vm.Standby || vm.Power != plan.PoweredOn || vm.Generation != 7 || strings.Contains(w.stampOf("web-0"), "standby") {
@@ -68,7 +68,7 @@ func TestAFailedPowerOnLeavesAPromotedMemberThatIsOff(t *testing.T) {
 		vm := p.standby(0)
 		w.FailTask(vcsim.PowerOn, nil, &vim.TaskInProgress{}, 1)
 		if f := p.fault(promotion(vm)); f.Reason == "" {
-			t.Fatal("it was powered on")
+			t.Fatal("the power-on succeeded although its task was to fail")
 		}
 		if vm = p.vm(vm.MoRef); vm.IsStandby() || vm.Power != plan.PoweredOff {
 			t.Errorf("got the member %+v; want an ordinary member that is off", vm)
@@ -81,7 +81,7 @@ func TestAStandbyMemberThatLeftVCentersInventoryIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.standby(0)
 		w.must(w.Unregister("web-0"))
-		p.until("it is gone", func() bool {
+		p.until("the promoted member is gone", func() bool {
 			s := p.State(web, plan.Query{Template: "ubuntu", Kept: 1, Recorded: []v1alpha1.Member{{Name: vm.Name, MoRef: vm.MoRef}}})
 			return len(s.VMs) == 0 && s.IsGone(vm.MoRef, "") && len(s.Vanished) == 0
 		})

@@ -33,14 +33,14 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 		began, ended := time.Now(), p.begun(actionOn(plan.PowerOn, vm))
 		p.until("the question is reported", func() bool { return p.vm(vm.MoRef).Question != "" })
 		if q := p.vm(vm.MoRef).Question; !strings.Contains(q, "moved or copied") || !strings.HasSuffix(q, "(choices: Cancel, I Moved It, I Copied It)") || time.Since(began) > 10*time.Second {
-			t.Errorf("%q after %s", q, time.Since(began))
+			t.Errorf("got the question %q after %s; want the simulator's question and its choices within 10s", q, time.Since(began))
 		}
 		if s := p.state().Stalled; s != nil {
-			t.Errorf("after %s it is already stalled: %v", time.Since(began), s)
+			t.Errorf("after %s, the state has the stalled members %v; want none", time.Since(began), s)
 		}
-		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
+		p.until("the power-on is stalled by a question", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
 		if took := time.Since(began); took < questionTimeout || took > questionTimeout+stallInterval {
-			t.Errorf("after %s", took)
+			t.Errorf("the power-on was stalled after %s; want from %s to %s", took, questionTimeout, questionTimeout+stallInterval)
 		}
 		time.Sleep(time.Hour)
 		w.must(w.Answer("web-0", "I Copied It"))
@@ -48,7 +48,7 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 			t.Error(err)
 		}
 		if now := p.vm(vm.MoRef); now.Question != "" || now.Power != plan.PoweredOn || p.state().Stalled != nil {
-			t.Errorf("%+v, %v", now, p.state().Stalled)
+			t.Errorf("got the member %+v, and the stalled members %v; want it on without a question, and none", now, p.state().Stalled)
 		}
 	})
 }
@@ -57,13 +57,13 @@ func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(actionOn(plan.PowerOn, vm))
-		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
+		p.until("the task is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
 		if took := time.Since(began); took < progressTimeout || took > progressTimeout+2*time.Minute {
-			t.Errorf("after %s", took)
+			t.Errorf("the power-on was stalled after %s; want from %s to 2m more", took, progressTimeout)
 		}
 		w.Release(vcsim.PowerOn)
 		if err := <-ended; err != nil || p.state().Stalled != nil {
-			t.Errorf("%v, %v", err, p.state().Stalled)
+			t.Errorf("got the error %v, and the stalled members %v; want neither", err, p.state().Stalled)
 		}
 	})
 }
@@ -71,8 +71,8 @@ func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 func TestAQuestionWithoutMessagesIsReportedByItsTextInOneLine(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.must(w.Ask("web-0", vcsim.Question{Text: "Line one\n\nline two", Choices: []string{"Yes", "No"}}))
-		p.until("it is reported", func() bool { return p.vm(vm.MoRef).Question == "Line one line two (choices: Yes, No)" })
+		p.until("the question is reported", func() bool { return p.vm(vm.MoRef).Question == "Line one line two (choices: Yes, No)" })
 		w.must(w.Answer("web-0", "No"))
-		p.until("it is no longer reported", func() bool { return p.vm(vm.MoRef).Question == "" })
+		p.until("the question is no longer reported", func() bool { return p.vm(vm.MoRef).Question == "" })
 	})
 }

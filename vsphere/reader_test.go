@@ -24,9 +24,9 @@ func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 		notified := p.notified(web.UID)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
-		p.until("it is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
+		p.until("the destroyed VM is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("that took %s", took)
+			t.Errorf("the destroyed VM was gone after %s; want at most 1s", took)
 		}
 		if p.notified(web.UID) == notified {
 			t.Error("the group was not notified")
@@ -40,9 +40,9 @@ func TestAPowerOffByAnOperatorIsSeenWithinASecond(t *testing.T) {
 		p.do(actionOn(plan.PowerOn, vm))
 		began := time.Now()
 		w.must(w.PowerOff("web-0"))
-		p.until("it is off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
+		p.until("the member is seen to be off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("that took %s", took)
+			t.Errorf("the power-off was seen after %s; want at most 1s", took)
 		}
 	})
 }
@@ -68,11 +68,11 @@ func TestAnUnknownRecordedMemberIsReadAndVCentersEventsAreQueried(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()
 		if s := p.state("vm-100001"); len(s.Gone) != 0 || len(s.Vanished) != 1 || s.Vanished[0].How != "" {
-			t.Fatalf("it is reported without a read: %+v", s)
+			t.Fatalf("got the state %+v; want none gone, and one vanished VM whose cause is unknown before the read", s)
 		}
-		p.until("it has vanished", func() bool { s := p.state("vm-100001"); return len(s.Vanished) == 1 && s.Vanished[0].How != "" })
+		p.until("the cause of the VM's vanishing is known", func() bool { s := p.state("vm-100001"); return len(s.Vanished) == 1 && s.Vanished[0].How != "" })
 		if s := p.state("vm-100001"); len(s.Gone) != 0 || p.notified(web.UID) < 2 {
-			t.Errorf("%v are gone, and the group was notified %d times", s.Gone, p.notified(web.UID))
+			t.Errorf("%v are gone, and the group was notified %d times; want none gone, and at least 2", s.Gone, p.notified(web.UID))
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 		for range 5 {
 			p.do(actionOn(plan.PowerOn, vm))
 			w.must(w.PowerOff("web-0"))
-			vctest.Eventually(t, "it is seen to be off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
+			vctest.Eventually(t, "the member is seen to be off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
 		}
 	})
 }
@@ -107,14 +107,14 @@ func readsWithoutASession(t *testing.T, silent bool) {
 		w.DropSessions()
 		for _, refs := range [][]vim.ManagedObjectReference{{inventory.VMRef(vm.MoRef)}, {inventory.VMRef(vm.MoRef), w.Unmanaged}} {
 			if objects, err := session.Retrieve(context.Background(), s, whole(refs)); !vcfault.NotAuthenticated(err) {
-				t.Errorf("got %v, %+v", err, objects)
+				t.Errorf("got the error %v, and the objects %+v; want that the session is not authenticated", err, objects)
 			}
 		}
 		if running, err := tasks.Clones(context.Background(), s); !vcfault.NotAuthenticated(err) {
-			t.Errorf("running clones: %v, %v", running, err)
+			t.Errorf("got the running clones %v, and the error %v; want that the session is not authenticated", running, err)
 		}
 		if err := p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)); err != nil || !p.state().VMs[0].Reachable {
-			t.Errorf("%v, %+v", err, p.state().VMs)
+			t.Errorf("got the error %v, and the members %+v; want the first one reachable", err, p.state().VMs)
 		}
 	})
 }

@@ -74,7 +74,7 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 			}
 		}
 		if s := p.state(vm.MoRef); len(s.VMs) != 0 || s.Folder != "" {
-			t.Errorf("it is still known: %+v", s)
+			t.Errorf("got the state %+v; want no VM and no folder after both were removed", s)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 		off := actionOn(plan.PowerOff, vm)
 		off.Args = plan.PowerOffArgs{Deleted: true}
 		if n := w.reads(func() { p.do(off) }); n > 1 { // the stream may tell of it before the task's end is seen
-			t.Errorf("%d reads", n)
+			t.Errorf("the power-off took %d reads; want at most 1", n)
 		}
 		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOff || !s.VMs[0].Boot.IsZero() {
 			t.Errorf("got the members %+v; want one, off and without a boot time", s.VMs)
@@ -109,7 +109,7 @@ func TestAnObjectOfAnotherVCenterIsNotForgotten(t *testing.T) {
 		}
 		p.stop()
 		if err := p.reader.Report(context.Background(), inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}); err == nil {
-			t.Error("it forgets after the end")
+			t.Error("Report succeeded after the process had stopped; want an error")
 		}
 	})
 }

@@ -68,10 +68,10 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		p.do(moving(vm, quarantine)) // the VM is already there: success
 		away = p.vm(vm.MoRef)
 		if away.Name != kept || away.Folder != quarantine || quarantine == "" || !away.Quarantined.Equal(since) {
-			t.Fatalf("%+v, in %s", away, quarantine)
+			t.Fatalf("got the member %+v, and the quarantine folder %q; want the name %s, that folder and the time %s", away, quarantine, kept, since)
 		}
 		if ref, err := w.Find("/DC0/vm/vm-operator/shop/web/quarantine/" + kept); err != nil || ref.Value != vm.MoRef {
-			t.Fatalf("%v, %v", ref, err)
+			t.Fatalf("the name in the quarantine folder leads to %v, with the error %v; want %s", ref, err, vm.MoRef)
 		}
 		p.do(p.cloning(0)) // the ordinal is free
 		for _, again := range p.state().VMs {
@@ -122,7 +122,7 @@ func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing
 		w.restamp("web-0", func(s *stamp.Stamp) {
 			s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stamp.Time(time.Now())
 		})
-		p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
+		p.until("the quarantine is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
 		last := actionOn(plan.Destroy, vm)
 		last.Marked = true
 		p.do(last)
@@ -191,7 +191,7 @@ func TestARetryMakesUpForALostReplyToARenameOrAMove(t *testing.T) {
 			if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
-			p.until("it is known again", func() bool { return p.state().Known && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
+			p.until("the change is read after the outage", func() bool { return p.state().Known && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 			p.do(a)
 		}
 		if now := p.vm(vm.MoRef); now.Name != "web-7" || now.Folder != quarantine {
@@ -220,7 +220,7 @@ func TestARenameThatWasPlannedBeforeTheVMChangedIsRefused(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if now := p.vm(away.MoRef); now.Name != "web-0" {
-			t.Errorf("it is called %s", now.Name)
+			t.Errorf("the VM is called %s after the refused renames; want web-0", now.Name)
 		}
 	})
 }

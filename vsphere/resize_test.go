@@ -29,7 +29,7 @@ func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 		p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 4 })
 		p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
 		if now := p.vm(vm.MoRef); now.CPU != 6 || now.MemoryMB != 1024 || p.cores(vm.MoRef) != 2 {
-			t.Errorf("%+v, %d cores per socket", now, p.cores(vm.MoRef))
+			t.Errorf("got the member %+v, with %d cores per socket; want 6 CPUs, 1024 MB and 2 cores per socket", now, p.cores(vm.MoRef))
 		}
 	})
 }
@@ -52,7 +52,7 @@ func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 		p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
 		chosen(4)
 		p.do(actionOn(plan.PowerOn, p.vm(vm.MoRef)))
-		p.until("it runs", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
+		p.until("the member is on", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
 		chosen(6)
 		if f := p.fault(sized(p.vm(vm.MoRef), true, 9, 1024)); f.Reason != vcfault.ReasonHotAddRefused { // the cores per socket cannot change while the VM is on
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonHotAddRefused)
@@ -68,7 +68,7 @@ func TestAnOlderVCenterIsNotAskedForPropertiesItLacks(t *testing.T) {
 		p.do(actionOn(plan.PowerOff, vm))
 		p.do(sized(p.vm(vm.MoRef), false, 4, 2048))
 		if now := p.vm(vm.MoRef); now.CPU != 4 || p.state().Fault != nil {
-			t.Errorf("%+v, %+v", now, p.state().Fault)
+			t.Errorf("got the member %+v, and the fault %+v; want 4 CPUs, and no fault", now, p.state().Fault)
 		}
 	})
 }
@@ -109,12 +109,12 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 		mark(plan.WhyPowerCycle)
 		p.do(sized(vm, false, 4, 2048))
 		if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
-			t.Errorf("it is %+v", vm)
+			t.Errorf("got the member %+v; want 4 CPUs, and no mark", vm)
 		}
 		mark(plan.WhyScaleIn)
 		p.do(sized(vm, false, 2, 2048))
 		if now := p.vm(vm.MoRef); !now.Marked || now.CPU != 2 {
-			t.Errorf("a mark of another kind was removed: %+v", now)
+			t.Errorf("got the member %+v; want 2 CPUs, and the mark for another reason kept", now)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 		p.do(sized(vm, true, 4, 2048))
 		now := p.vm(vm.MoRef)
 		if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
-			t.Errorf("it was %+v and is %+v", vm, now)
+			t.Errorf("the member was %+v, and is %+v; want 4 CPUs and 2048 MB, on since the same boot", vm, now)
 		}
 		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
 			t.Errorf("beyond the limit: %+v", f)
@@ -182,7 +182,7 @@ func TestHotAddOfCPUsAndOfMemoryAreIndependent(t *testing.T) {
 					t.Errorf("got the fault %+v; want %s, without an operator, not transient", f, vcfault.ReasonHotAddRefused)
 				}
 				if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
-					t.Errorf("it was %+v and is %+v", vm, now)
+					t.Errorf("the member was %+v, and is %+v after the refused hot-add; want %d CPUs and %d MB in both", vm, now, c.takes.CPU, c.takes.MemoryMB)
 				}
 			})
 		})
@@ -193,11 +193,11 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Transient {
-			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
+			t.Errorf("got the fault %+v for a hot-add to a member that is off; want %s, transient", f, vcfault.ReasonInvalidPowerState)
 		}
 		p.do(actionOn(plan.PowerOn, vm))
 		if f := p.fault(sized(p.vm(vm.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Transient {
-			t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
+			t.Errorf("got the fault %+v for a resize with the power off of a member that is on; want %s, transient", f, vcfault.ReasonInvalidPowerState)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.SetExtraConfig("web-0", "x", "y"))

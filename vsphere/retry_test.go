@@ -71,11 +71,11 @@ func TestAStepRepeatedAfterItsSuccessChangesNothing(t *testing.T) {
 			}
 			p.again(a)
 			if second := p.vm(moRef); !reflect.DeepEqual(settled(first), settled(second)) {
-				t.Errorf("%s: it was %+v and is %+v", c.what, first, second)
+				t.Errorf("%s: the member was %+v, and is %+v after the retry; want no change", c.what, first, second)
 			}
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 1 {
-			t.Errorf("it was reset %d times", n)
+			t.Errorf("the member was reset %d times; want once", n)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 					t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonVCenterUnreachable)
 				}
 				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
-				p.until("it is as planned", func() bool {
+				p.until("the step that was planned again is done", func() bool {
 					now, known := p.vm(vm.MoRef), p.state().Known
 					if !known || c.done(now) || p.reader.Busy(inventory.VMRef(vm.MoRef)) {
 						return known && c.done(now)
@@ -173,7 +173,7 @@ func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 			"resize":     {off, func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }},
 			"resize hot": {on, func(vm plan.VM) plan.Action { return sized(vm, true, 4, 2048) }},
 		} {
-			p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(c.of.MoRef)) })
+			p.until("no read of the member is pending", func() bool { return !p.reader.Busy(inventory.VMRef(c.of.MoRef)) })
 			before := p.vm(c.of.MoRef)
 			stamp, a := w.stampOf(before.Name), c.plan(before)
 			w.must(w.SetExtraConfig(before.Name, "admin", what))
@@ -184,11 +184,11 @@ func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 				p.until("the change is read", func() bool { return p.vm(before.MoRef).ChangeVersion != before.ChangeVersion })
 			}
 			if now := p.vm(before.MoRef); w.stampOf(before.Name) != stamp || !reflect.DeepEqual(settled(now), settled(before)) {
-				t.Errorf("%s: it was %+v and is %+v with the stamp %s", what, before, now, w.stampOf(before.Name))
+				t.Errorf("%s: the member was %+v, and is %+v with the stamp %s; want no change", what, before, now, w.stampOf(before.Name))
 			}
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 0 {
-			t.Errorf("it was reset %d times", n)
+			t.Errorf("the member was reset %d times; want never", n)
 		}
 	})
 }
@@ -198,11 +198,11 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := p.running(0, true)
 		w.must(w.SetExtraConfig("web-0", stamp.Key, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
-		p.until("it is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
+		p.until("the change is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 		for _, op := range []plan.Op{plan.ShutdownGuest, plan.Reset, plan.Mark, plan.PowerOff, plan.Quarantine, plan.Unmark} {
 			p.do(guarded(op, p.vm(vm.MoRef)))
 			if text := w.stampOf("web-0"); !strings.Contains(text, `"zone":{"b":[1,2]}`) {
-				t.Errorf("%s leaves %s", op, text)
+				t.Errorf("after %s, the stamp is %s; want it to keep the unknown key", op, text)
 			}
 		}
 	})
@@ -223,7 +223,7 @@ func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 		p.do(ask)
 		asked := p.vm(vm.MoRef)
 		if at := asked.Shutdown.At; at.Before(began) || at.After(time.Now().Add(time.Second)) || asked.Why != plan.WhyUpdate {
-			t.Fatalf("asked: %+v", asked)
+			t.Fatalf("got the member %+v; want the time of the request to shut down, and %s", asked, plan.WhyUpdate)
 		}
 		p.do(guarded(plan.Unmark, asked))
 		if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {

@@ -120,7 +120,7 @@ func TestADuplicateRuleIsRemoved(t *testing.T) {
 		w.must(w.AddRule(firstCluster, "vmgroup twin "+string(web.UID), "web-0", "web-1"))
 		w.must(w.AddRule(firstCluster, "vmgroup shop.db uid-db", "web-0", "web-1"))
 		p.reader.TouchClusters()
-		p.until("it is seen", func() bool { return p.off(preferred) })
+		p.until("the change of the rules is seen", func() bool { return p.off(preferred) })
 		p.do(settingRules(preferred))
 		w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop.db uid-db [web-0 web-1]")
 		if p.off(preferred) {
@@ -146,7 +146,7 @@ func TestTwoServersThatSetRulesAtOnceLeaveOne(t *testing.T) {
 				}
 				both.Wait()
 				if got := w.rules(firstCluster); len(got) != map[v1alpha1.AntiAffinity]int{required: 1}[request] {
-					t.Fatalf("%s: %q", request, got)
+					t.Fatalf("%s: the cluster has the rules %q; want one if the rule is required, or else none", request, got)
 				}
 			}
 		}
@@ -354,7 +354,7 @@ func TestTheRulesForHostGroupsFollowTheMembersOverClusters(t *testing.T) {
 		before := w.Calls()["ReconfigureComputeResource_Task"]
 		p.do(setting(both)) // the rules are already set: success
 		if n := w.Calls()["ReconfigureComputeResource_Task"]; n != before {
-			t.Error("it was set again")
+			t.Error("the rules were set again although the cluster has them")
 		}
 		set(onHosts(v1alpha1.HostRulePreferred, "site-b"))
 		w.ruleIs(firstCluster, "[web-0 web-1 web-2] on site-b")
@@ -413,7 +413,7 @@ func TestAMemberIsOnlyClonedWhereItsHostGroupExists(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonHostGroupNotFound, "site-c", "site-a")
 		}
 		if len(p.state().VMs) > 0 {
-			t.Error("it was cloned")
+			t.Error("a member was cloned although its host group does not exist")
 		}
 		w.must(w.SetHostGroup(firstCluster, "site-c", firstCluster+"/DC0_C0_H1"))
 		p.until("the new one is found", func() bool { return p.Do(context.Background(), web, clone) == nil })

@@ -21,7 +21,7 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 		vm := one.running(0, true)
 		one.do(guarded(plan.Mark, vm))
 		marked := one.vm(vm.MoRef)
-		two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).ChangeVersion == marked.ChangeVersion })
+		two.until("the other server sees the mark", func() bool { return two.vm(vm.MoRef).ChangeVersion == marked.ChangeVersion })
 		ask := guarded(plan.ShutdownGuest, marked)
 		ask.Marked = true
 		w.Hold(vcsim.Reconfigure)
@@ -41,7 +41,7 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 			t.Errorf("the mark was withdrawn by an older observation: %+v", f)
 		}
 		if now := one.vm(vm.MoRef); now.Shutdown.At.IsZero() || !now.Marked || w.Calls()["ShutdownGuest"] != 1 {
-			t.Errorf("%+v after %v", now, w.Calls())
+			t.Errorf("got the member %+v after the calls %v; want it marked, asked to shut down once, and the request in the stamp", now, w.Calls())
 		}
 	})
 }
@@ -89,24 +89,24 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 			{"one that did not ask, and need not", two, false, 0, true},
 			{"one that cannot ask", two, true, 0, false},
 		} {
-			one.until("it runs", func() bool { return one.vm(vm.MoRef).Tools })
+			one.until("the guest runs", func() bool { return one.vm(vm.MoRef).Tools })
 			one.do(guarded(plan.ShutdownGuest, one.vm(vm.MoRef)))
 			w.Must(w.SetTools("web-0", c.tools))
 			asked := one.vm(vm.MoRef).Shutdown
-			c.who.until("it knows", func() bool { now := c.who.vm(vm.MoRef); return now.Shutdown == asked && now.Tools == c.tools })
+			c.who.until("the server of the case knows of the request", func() bool { now := c.who.vm(vm.MoRef); return now.Shutdown == asked && now.Tools == c.tools })
 			time.Sleep(time.Minute)
 			before := w.Calls()["ShutdownGuest"]
 			for n := range c.asked {
 				off(c.who, c.ignored)
 				if now := c.who.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.Shutdown.At.After(asked.At) {
-					t.Errorf("%s, time %d: %+v", c.name, n, now)
+					t.Errorf("%s, time %d: got the member %+v; want it on, and a later request in the stamp", c.name, n, now)
 				}
 			}
 			off(c.who, c.ignored)
 			if n := w.Calls()["ShutdownGuest"] - before; n != c.asked || c.who.vm(vm.MoRef).Power != plan.PoweredOff {
-				t.Errorf("%s: asked %d times more; %+v", c.name, n, c.who.vm(vm.MoRef))
+				t.Errorf("%s: the guest was asked %d times more, and the member is %+v; want %d times, and the member off", c.name, n, c.who.vm(vm.MoRef), c.asked)
 			}
-			one.until("it is seen to be off", func() bool { return one.vm(vm.MoRef).Power == plan.PoweredOff })
+			one.until("the member is seen to be off", func() bool { return one.vm(vm.MoRef).Power == plan.PoweredOff })
 			one.do(actionOn(plan.PowerOn, vm))
 			w.Must(w.SetTools("web-0", true))
 		}
@@ -121,7 +121,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 		p.do(guarded(plan.ShutdownGuest, vm))
 		asked := p.vm(vm.MoRef)
 		w.Must(w.ShiftBootTime("web-0", -700*time.Millisecond))
-		p.until("it sees the other time", func() bool { return !p.vm(vm.MoRef).Boot.Equal(asked.Boot) })
+		p.until("the new time of boot is seen", func() bool { return !p.vm(vm.MoRef).Boot.Equal(asked.Boot) })
 		before := w.Calls()["ShutdownGuest"]
 		off := actionOn(plan.PowerOff, vm)
 		off.Args = plan.PowerOffArgs{Unheeded: true}
@@ -174,11 +174,11 @@ func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T
 					t.Errorf("got the fault %+v; want %s, tried", f, vcfault.ReasonTimeout)
 				}
 				if took := time.Since(began); took > 20*time.Second {
-					t.Errorf("it was given up after %s", took)
+					t.Errorf("the call was given up after %s; want at most 20s", took)
 				}
 				time.Sleep(2 * time.Minute)
 				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.Boot.Equal(vm.Boot) || !now.Tools {
-					t.Errorf("it arrived nevertheless: %+v", now)
+					t.Errorf("got the member %+v two minutes after the call was given up; want it on since the same boot, with Tools", now)
 				}
 			})
 		})

@@ -43,7 +43,7 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		got, err := findSnapshot(c.from, v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
 		e := vctest.AsError(err)
 		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
-			t.Errorf("%q: got %s, %v", c.name, got.Value, err)
+			t.Errorf("%q: got the snapshot %q, and the error %v; want %q, and the reason %q", c.name, got.Value, err, c.want, c.reason)
 		}
 	}
 }

@@ -16,17 +16,17 @@ func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
 	inAWorld(t, func(t *testing.T, w *world) {
 		one, two := w.start(), w.start()
 		a, b := one.member(0), one.member(1)
-		two.until("it sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })
+		two.until("the other server sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(b.MoRef).ChangeVersion == b.ChangeVersion })
 		for range 3 {
 			one.do(guarded(plan.Mark, one.vm(a.MoRef)))
 			two.do(guarded(plan.Mark, two.vm(b.MoRef)))
 			if !two.vm(a.MoRef).Marked {
 				t.Fatal("the mark that was there before is not seen")
 			}
-			one.until("it sees both marks", func() bool { return one.vm(b.MoRef).Marked })
+			one.until("the server sees both marks", func() bool { return one.vm(b.MoRef).Marked })
 			one.do(guarded(plan.Unmark, one.vm(a.MoRef)))
 			one.do(guarded(plan.Unmark, one.vm(b.MoRef)))
-			two.until("it sees no mark", func() bool {
+			two.until("the other server sees no mark", func() bool {
 				return !two.vm(a.MoRef).Marked && !two.vm(b.MoRef).Marked && two.vm(b.MoRef).ChangeVersion == one.vm(b.MoRef).ChangeVersion
 			})
 		}
@@ -41,9 +41,9 @@ func TestAReplicaThatActsOnAMarkOfAnotherReadsAllMembersFirst(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world, one *process) {
 				a, b := one.running(0, true), one.running(1, true)
 				two := w.start()
-				two.until("it sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(a.MoRef).Tools })
+				two.until("the other server sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(a.MoRef).Tools })
 				one.do(guarded(plan.Mark, one.vm(a.MoRef)))
-				two.until("it sees the mark", func() bool { return two.vm(a.MoRef).Marked })
+				two.until("the other server sees the mark", func() bool { return two.vm(a.MoRef).Marked })
 				goes := guarded(op, two.vm(a.MoRef))
 				goes.Marked = true
 				w.LoseReply("WaitForUpdatesEx", 2) // both streams are late
@@ -75,7 +75,7 @@ func TestAReplicaThatActsOnAMarkOfAnotherReadsAllMembersFirst(t *testing.T) {
 func TestStateMakesNoCallToVCenter(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.until("all is quiet", func() bool { return !p.reader.Busy(inventory.VMRef(vm.MoRef)) })
+		p.until("no read of the member is pending", func() bool { return !p.reader.Busy(inventory.VMRef(vm.MoRef)) })
 		before := w.Calls()
 		for range 1000 {
 			p.state(vm.MoRef, w.Unmanaged.Value)
@@ -85,7 +85,7 @@ func TestStateMakesNoCallToVCenter(t *testing.T) {
 		delete(before, "WaitForUpdatesEx")
 		delete(after, "WaitForUpdatesEx")
 		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream may have asked for
-			t.Errorf("%d reads", n)
+			t.Errorf("the states took %d reads; want at most 2", n)
 		}
 		delete(before, "RetrievePropertiesEx")
 		delete(after, "RetrievePropertiesEx")

@@ -47,7 +47,7 @@ func TestAStepWhoseTaskIsLostIsAsItsObjectIs(t *testing.T) {
 					t.Errorf("the step failed: %v", err)
 				}
 				if !c.came(p, a) {
-					t.Errorf("it is %+v", p.state().VMs)
+					t.Errorf("after the task was lost, the group has the members %+v; want the step done", p.state().VMs)
 				}
 				if n := w.Calls()[c.call]; n > 2 {
 					t.Errorf("%d calls of %s", n, c.call)

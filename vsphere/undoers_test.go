@@ -64,7 +64,7 @@ func TestVCentersEventsNameWhoUndidAChange(t *testing.T) {
 					ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: rules[0].Key}}}})
 				time.Sleep(10 * time.Second)
 				p.reader.TouchClusters()
-				p.until("it is seen", func() bool { return p.off(preferred) })
+				p.until("the rule is seen to be off", func() bool { return p.off(preferred) })
 				if c.fault != nil {
 					w.FailCall("CreateCollectorForEvents", c.fault, 1)
 				}
@@ -78,7 +78,7 @@ func TestVCentersEventsNameWhoUndidAChange(t *testing.T) {
 					t.Errorf("got %q, %v; want %q", took.Undoers, err, c.want)
 				}
 				if asked := w.Calls()["CreateCollectorForEvents"] - before; (asked == 1) != (c.again > 0) {
-					t.Errorf("%d queries", asked)
+					t.Errorf("the events were queried %d times; want once if the step is repeated, or else never", asked)
 				}
 				w.ruleIs(firstCluster, "[web-0 web-1]")
 			})
@@ -100,7 +100,7 @@ func TestVCentersEventsNameWhoUndidAChangeOfAVM(t *testing.T) {
 		began := time.Now()
 		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{Annotation: "mine"}))
 		w.must(w.Rename("web-0", "other"))
-		p.until("it is seen", func() bool { return p.vm(web0.MoRef).Name == "other" })
+		p.until("the new name is seen", func() bool { return p.vm(web0.MoRef).Name == "other" })
 		for _, c := range []struct {
 			op    plan.Op
 			moRef string
@@ -143,7 +143,7 @@ func TestOneStepAtATimeAsksForItsUndoers(t *testing.T) {
 				a := actionOn(plan.Reconfigure, vm)
 				a.Again = began
 				if p.step(web, a, new(plan.Took)).undoers(t.Context()) == "" {
-					t.Error("no account is named")
+					t.Error("undoers named no account; want the one that undid the change")
 				}
 			})
 		}

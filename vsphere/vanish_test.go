@@ -27,7 +27,7 @@ func (p *process) of(members ...v1alpha1.Member) plan.VCenterState {
 // vanished waits until the inventory says how a member vanished, and fails if it reports the member as gone.
 func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
 	p.t.Helper()
-	p.until("it is known how the member vanished", func() bool {
+	p.until("the cause of the member's vanishing is known", func() bool {
 		s := p.of(m)
 		if len(s.Gone) > 0 {
 			p.t.Fatalf("%s is reported as gone", m.Name)
@@ -75,9 +75,9 @@ func TestAMemberVanishesThoughTheLastKnownStatusCallsItAStandbyOne(t *testing.T)
 		w.must(err)
 		w.must(w.RemoveHost(d.Host))
 		late := plan.Query{Template: "ubuntu", Kept: 1, Recorded: []v1alpha1.Member{{Name: m.Name, MoRef: m.MoRef}}}
-		p.until("it is looked for", func() bool { s := p.State(web, late); return s.IsGone(m.MoRef, "") })
+		p.until("the member is gone to a query that has no instance UUID", func() bool { s := p.State(web, late); return s.IsGone(m.MoRef, "") })
 		if s := p.State(web, late); s.IsGone(m.MoRef, m.InstanceUUID) || len(s.Vanished) != 1 || !s.Vanished[0].Is(&m) {
-			t.Errorf("%+v, gone %+v", s.Vanished, s.Gone)
+			t.Errorf("the vanished are %+v, and the gone %+v; want the member vanished, and not gone by its instance UUID", s.Vanished, s.Gone)
 		}
 	})
 }
@@ -86,10 +86,10 @@ func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *test
 	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.must(w.Unregister("web-0"))
 		if how := p.vanished(m).How; !strings.HasPrefix(how, "it was unregistered by ") {
-			t.Error(how)
+			t.Errorf("the member vanished because %q; want that it was unregistered", how)
 		}
 		w.must(w.Register(m.InstanceUUID))
-		p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+		p.until("the member is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
 		back := asRecorded(p.of(m).VMs[0])
 		w.must(w.Destroy("web-0"))
 		p.gone(back)
@@ -106,7 +106,7 @@ func TestAMemberThatVanishedIsLookedIntoAgainAfterItWasForgotten(t *testing.T) {
 			w.must(p.reader.Scan(w.t.Context()))
 		}
 		if again := p.vanished(m).How; again != how {
-			t.Errorf("%q, and then %q", how, again)
+			t.Errorf("the member vanished because %q, and after two scans because %q; want the same cause", how, again)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
 		w.must(w.Destroy("web-0"))
 		p.gone(m)
 		if took := time.Since(began); took < 10*time.Second || took > 20*time.Second {
-			t.Errorf("that took %s", took)
+			t.Errorf("the destroyed VM was gone after %s; want from 10s, when its events come, to 20s", took)
 		}
 	})
 }
@@ -173,10 +173,10 @@ func TestAMemberThatARestoredVCenterDoesNotKnowHasVanishedWhetherOnOrOff(t *test
 				m := asRecorded(p.state().VMs[0])
 				w.must(w.Restore(backup))
 				if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
-					t.Error(how)
+					t.Errorf("the member vanished because %q; want a restore from a backup", how)
 				}
 				w.must(w.Register(m.InstanceUUID))
-				p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+				p.until("the member is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
 			})
 		})
 	}
@@ -200,7 +200,7 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		late := w.start()
 		for _, p := range []*process{p, late} {
 			if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
-				t.Error(how)
+				t.Errorf("the member vanished because %q; want a restore from a backup", how)
 			}
 		}
 		w.must(w.Destroy("other")) // its events say nothing of the member
@@ -208,6 +208,6 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		p.vanished(m)
 		w.start().vanished(m)
 		w.must(w.Register(m.InstanceUUID))
-		p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+		p.until("the member is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
 	})
 }

@@ -152,7 +152,7 @@ func (p *process) until(what string, holds func() bool) {
 		case <-p.bell:
 		case <-time.After(pause):
 		case <-deadline:
-			p.t.Fatalf("not within %s: %s", vctest.Timeout, what)
+			p.t.Fatalf("waited in vain for %s until %s", vctest.Timeout, what)
 		}
 	}
 }
@@ -209,14 +209,14 @@ func actionOn(op plan.Op, vm plan.VM) plan.Action {
 func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		if n := w.Sessions(); n != 1 {
-			t.Fatalf("%d sessions while it runs, not one", n)
+			t.Fatalf("vCenter has %d sessions while the process runs; want one", n)
 		}
 		p.stop()
 		if n := w.Sessions(); n != 0 {
-			t.Fatalf("%d sessions afterwards", n)
+			t.Fatalf("vCenter has %d sessions after the process has stopped; want none", n)
 		}
 		if p.state().Known {
-			t.Error("it still reports a known inventory")
+			t.Error("the state is still known after the process has stopped")
 		}
 	})
 }

@@ -27,7 +27,7 @@ func TestAMarkPlannedBeforeAPowerOnIsRefusedAndPlannedAgainWithTheNewVersion(t *
 				p.until("the new version is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 				p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
 				if !p.vm(vm.MoRef).Marked {
-					t.Error("it is not marked")
+					t.Error("the member has no mark although the new version was seen")
 				}
 			})
 		})

@@ -26,7 +26,7 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 			w.Must(task.Wait(ctx))
 		}
 		if who, err := p.Who(ctx, []string{vms[0].MoRef, vms[1].MoRef}); err != nil || len(who) != 1 || who[vms[0].MoRef].User == "" || who[vms[0].MoRef].Ours {
-			t.Errorf("%v %v", who, err)
+			t.Errorf("the VMs were powered off by %v, with the error %v; want one, by an account that is not the server's", who, err)
 		}
 		if who, err := p.Who(ctx, []string{"vm-none"}); err != nil || who["vm-none"].User != "" {
 			t.Errorf("of a VM that nothing happened to: %v %v", who, err)
@@ -79,9 +79,9 @@ func TestAGuestsShutdownIsNoOperatorsPowerOff(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.Must(object.NewVirtualMachine(w.Admin().Client, inventory.VMRef(vm.MoRef)).ShutdownGuest(t.Context()))
-		p.until("it is off", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOff })
+		p.until("the member is seen to be off", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOff })
 		if who, err := p.Who(t.Context(), []string{vm.MoRef}); err != nil || len(who) != 0 {
-			t.Errorf("%v %v", who, err)
+			t.Errorf("the VM was powered off by %v, with the error %v; want no account: the guest shut itself down", who, err)
 		}
 	})
 }
