@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// event fills in the fields that all events of web-0 (vm-7) on esx-1 share.
+// event fills in what the events of these tests share: they are about web-0 (vm-7) on esx-1, at noon, and by alice.
 func event(key int32, e types.BaseEvent) types.BaseEvent {
 	*e.GetEvent() = types.Event{Key: key, ChainId: 100, CreatedTime: noon, UserName: "alice",
 		Vm:   &types.VmEventArgument{Vm: inventory.VMRef("vm-7"), EntityEventArgument: types.EntityEventArgument{Name: "web-0"}},
@@ -21,8 +21,9 @@ func event(key int32, e types.BaseEvent) types.BaseEvent {
 	return e
 }
 
-func task(description string) types.BaseEvent {
-	return event(1, &types.TaskEvent{Info: types.TaskInfo{DescriptionId: description}})
+// task returns the event of a task of this kind, such as VirtualMachine.destroy.
+func task(kind string) types.BaseEvent {
+	return event(1, &types.TaskEvent{Info: types.TaskInfo{DescriptionId: kind}})
 }
 
 func TestWhatTheEventsOfAChainMean(t *testing.T) {
@@ -45,11 +46,11 @@ func TestWhatTheEventsOfAChainMean(t *testing.T) {
 		{event(2, &types.HostRemovedEvent{}), nil, false, "its host esx-1 was removed from the inventory by alice"},
 	} {
 		if got := read(c.event, c.chain, "bob"); got.Destroyed != c.destroyed || got.How != c.how || c.destroyed && got.By != (plan.Actor{User: "alice"}) {
-			t.Errorf("%T: %+v, not %v: %s", c.event, got, c.destroyed, c.how)
+			t.Errorf("%T: got the cause %+v; want %q, and that alice destroyed the VM: %t", c.event, got, c.how, c.destroyed)
 		}
 	}
 	if got := read(removed, []types.BaseEvent{task("VirtualMachine.destroy")}, "Alice"); !got.By.Ours {
-		t.Errorf("the server's own account: %+v", got)
+		t.Errorf("got the cause %+v; want a destruction by the server's own account, in whatever case", got)
 	}
 }
 
@@ -57,7 +58,7 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, Host: "esx-1", SeenAt: noon}
 	own, host := event(2, &types.VmRemovedEvent{}), event(9, &types.HostRemovedEvent{})
 	other := event(8, &types.VmRemovedEvent{})
-	other.GetEvent().Vm.Name = "other" // it has the moRef after a restore
+	other.GetEvent().Vm.Name = "other" // a VM that got the moRef after vCenter was restored from a backup
 	early := event(7, &types.HostRemovedEvent{})
 	early.GetEvent().CreatedTime = noon.Add(-time.Hour)
 	for i, c := range []struct {
@@ -75,10 +76,10 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 		got := lastOf(c.events, m)
 		if i == 5 {
 			if _, is := got.(*types.EventEx); !is {
-				t.Errorf("%d: %+v", i, got)
+				t.Errorf("case %d: got the event %+v; want the EventEx of the migration", i, got)
 			}
 		} else if got != c.want {
-			t.Errorf("%d: %+v, not %+v", i, got, c.want)
+			t.Errorf("case %d: got the event %+v; want %+v", i, got, c.want)
 		}
 	}
 }
@@ -87,11 +88,11 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 func TestEventKeysThatOverflowKeepTheirOrder(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, SeenAt: noon}
 	first, second := event(math.MaxInt32, &types.VmRemovedEvent{}), event(math.MinInt32, &types.VmRemovedEvent{})
-	for _, later := range []time.Duration{0, time.Second, -time.Microsecond} { // vCenter stores milliseconds, often a microsecond short
+	for _, later := range []time.Duration{0, time.Second, -time.Microsecond} { // vCenter stores times in milliseconds, and often a microsecond too early
 		second.GetEvent().CreatedTime = noon.Add(later)
 		for _, events := range [][]types.BaseEvent{{first, second}, {second, first}} {
 			if got := lastOf(events, m); got != second {
-				t.Errorf("%s later: %+v", later, got)
+				t.Errorf("with the second event %s after the first, got %+v; want the second", later, got)
 			}
 		}
 	}

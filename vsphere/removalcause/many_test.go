@@ -20,17 +20,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// history is a vCenter from which a VM of another group was removed every ten seconds until now, and vm-7 at a time, or not if that is zero.
+// history is a vCenter that has events about removed VMs.
 type history struct {
-	events  int
-	removed time.Time
+	events  int       // about VMs of other groups, one every ten seconds until now
+	removed time.Time // when vm-7 was removed; if it is zero, no event is about vm-7
 
 	session *session.Session
 	filter  types.EventFilterSpec
-	next    int
-	pages   int    // read
-	live    uint64 // bytes that were in use at most when a page was asked for
-	begins  []time.Duration
+	next    int             // the number of the next event that the collector returns
+	pages   int             // how many pages were read
+	live    uint64          // the most bytes that were in use when a page was read
+	begins  []time.Duration // how long ago the period of each query begins
 	missing []inventory.Missing
 	causes  []inventory.Cause
 }
@@ -50,7 +50,7 @@ func (h *history) Missing() []inventory.Missing { return h.missing }
 
 func (h *history) Decide(_ inventory.Missing, c inventory.Cause) { h.causes = append(h.causes, c) }
 
-// RoundTrip answers the calls of a collector.
+// RoundTrip answers the calls that create, read and destroy a collector of events.
 func (h *history) RoundTrip(_ context.Context, req, res soap.HasFault) error {
 	switch r := req.(type) {
 	case *methods.CreateCollectorForEventsBody:
@@ -74,6 +74,7 @@ func (h *history) RoundTrip(_ context.Context, req, res soap.HasFault) error {
 	return nil
 }
 
+// page returns the next events, at most this many, that match the query.
 func (h *history) page(most int) (page []types.BaseEvent) {
 	if h.filter.EventChainId != 0 {
 		if h.next++; h.next == 1 {
@@ -96,19 +97,19 @@ func (h *history) page(most int) (page []types.BaseEvent) {
 	return page
 }
 
-// ofWeb0 returns vm-7 as a new process knows it.
+// ofWeb0 returns what a new process knows of the missing vm-7, which was last seen at that time, or never if it is zero.
 func ofWeb0(seen time.Time) []inventory.Missing {
 	return []inventory.Missing{{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0", InstanceUUID: "u"}, SeenAt: seen, Since: time.Now()}}
 }
 
-// asking runs a Finder for the time long.
-func (h *history) asking(t *testing.T, long time.Duration) {
+// find runs a Finder for the time long.
+func (h *history) find(t *testing.T, long time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	New(h, h, zerolog.Nop()).Run(ctx)
 }
 
-// 200,000 removals must need no more memory than 20,000, although all of 30 days are read.
+// The events of 200,000 removals must need about as much memory as those of 20,000, although all events of 30 days are read.
 func TestTheEventsOfOtherVMsAreNotKept(t *testing.T) {
 	live := map[int]int64{}
 	for _, events := range []int{20_000, 200_000} {
@@ -119,16 +120,16 @@ func TestTheEventsOfOtherVMsAreNotKept(t *testing.T) {
 			var before runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			h.asking(t, time.Second)
+			h.find(t, time.Second)
 			if len(h.causes) == 0 || !h.causes[0].Destroyed {
-				t.Errorf("%d events: %+v", events, h.causes)
+				t.Errorf("among %d events, got the causes %+v; want a destruction", events, h.causes)
 			}
 			live[events] = int64(h.live) - int64(before.HeapAlloc)
-			t.Logf("%d events, %d pages: %d KiB in use beside what was", events, h.pages, live[events]>>10)
+			t.Logf("%d events, %d pages: %d KiB more in use than before", events, h.pages, live[events]>>10)
 		})
 	}
 	if live[200_000] > 2*live[20_000]+1<<20 {
-		t.Errorf("in use: %v", live)
+		t.Errorf("got bytes in use by number of events: %v; want at most twice as many for 200,000 as for 20,000, and 1 MiB more", live)
 	}
 }
 
@@ -148,9 +149,9 @@ func TestEventsAreReadOnceFromWhenTheVMWasLastThere(t *testing.T) {
 					seen = time.Now().Add(-c.seen)
 				}
 				h.missing = ofWeb0(seen)
-				h.asking(t, 10*time.Minute)
+				h.find(t, 10*time.Minute)
 				if len(h.begins) < len(asks) || h.begins[0] != c.first+clocksApart {
-					t.Fatalf("the events since %v ago were asked for", h.begins)
+					t.Fatalf("the queries asked for events since %v ago; want at least %d queries, and the first since %s", h.begins, len(asks), c.first+clocksApart)
 				}
 				for i, begin := range h.begins[1:] {
 					if begin > askAgain+clocksApart+time.Second {
@@ -179,10 +180,10 @@ func TestARenameIsRemembered(t *testing.T) {
 		second.take(renamed)
 		second.take(removed)
 		if all := second.about(m); len(all) != 2 || lastOf(all, m) != removed {
-			t.Errorf("%d events: %+v", len(all), lastOf(all, m))
+			t.Errorf("got %d events about the VM, the last one %+v; want the rename and the removal", len(all), lastOf(all, m))
 		}
 		if !slices.Contains(departures, "VmRenamedEvent") {
-			t.Error("renames are not asked for")
+			t.Error("departures lacks VmRenamedEvent, so no query asks for renames")
 		}
 	})
 }

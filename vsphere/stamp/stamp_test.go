@@ -24,11 +24,11 @@ func TestAStampIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("the format has changed, and existing VMs have stamps in the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := Decode(golden); err != nil || s != goodStamp {
-		t.Errorf("got %+v, %v", s, err)
+		t.Errorf("got the stamp %+v and the error %v; want %+v", s, err, goodStamp)
 	}
 }
 
-// fullStamp has every optional key.
+// fullStamp has optional keys, too: texts, times, the last shutdown, and what the VM was before its adoption.
 func fullStamp() Stamp {
 	s := goodStamp
 	s.Why, s.Fingerprint, s.Template = plan.WhyHealing, "0a1b2c3d4e", "ubuntu-24.04"
@@ -48,21 +48,21 @@ func TestOptionalKeysAreWrittenOnlyIfTheyAreSet(t *testing.T) {
 		t.Errorf("the format has changed, and existing VMs have stamps in the old one\n got %s\nwant %s", text, golden)
 	}
 	if s, err := Decode(golden); err != nil || s != fullStamp() {
-		t.Errorf("got %+v, %v", s, err)
+		t.Errorf("got the stamp %+v and the error %v; want %+v", s, err, fullStamp())
 	}
 }
 
 func TestTheTimesOfAStampAreComparable(t *testing.T) {
-	now := time.Now().In(time.FixedZone("", 3600)) // it has a monotonic reading, a zone and a fraction of a second
+	now := time.Now().In(time.FixedZone("", 3600)) // with a monotonic clock reading, a zone and a fraction of a second
 	s := goodStamp
 	s.Created, s.Shutdown.At = Time(now), Time(now)
 	s.Shutdown.Boot = now.UTC().Round(0)
 	if again, err := Decode(s.Encode()); err != nil || again != s {
-		t.Errorf("%+v becomes %+v, %v", s, again, err)
+		t.Errorf("the stamp %+v was read again as %+v, with the error %v; want no change", s, again, err)
 	}
 	text := strings.Replace(goodStamp.Encode(), `{`, `{"created":"2026-01-02T05:04:05.7+02:00",`, 1)
 	if s, err := Decode(text); err != nil || s.Created != fullStamp().Created {
-		t.Errorf("got %+v, %v", s, err)
+		t.Errorf("got the stamp %+v and the error %v; want the creation at %s", s, err, fullStamp().Created)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestAnOlderServerKeepsWhatANewerOneWrote(t *testing.T) {
 	var keys map[string]any
 	must.Succeed(t, json.Unmarshal([]byte(s.Encode()), &keys))
 	if keys["zone"] != "b" || keys["drained"].(map[string]any)["at"] != "2031-01-01" || keys["marked"] != false {
-		t.Errorf("got %v", keys)
+		t.Errorf("got the keys %v; want drained and zone as a newer server wrote them, and marked false", keys)
 	}
 }
 
@@ -134,19 +134,19 @@ func TestOnlyTheVMThatTheStampNamesIsOurs(t *testing.T) {
 		want           Owner
 	}{
 		{text, "one", true, Ours},
-		{text, "another", true, Unmanaged}, // a copy
+		{text, "another", true, Unmanaged}, // a copy of the VM
 		{text, "", true, Unmanaged},
 		{text, "one", false, Unreadable},
 		{"", "one", true, Unmanaged},
 		{"garbled", "one", true, Unmanaged},
 	} {
 		if s, owner := Read(tc.text, tc.instance, tc.readable); owner != tc.want || owner != Ours && s != (Stamp{}) {
-			t.Errorf("%q in a VM %q (readable: %t): %d, want %d; %+v", tc.text, tc.instance, tc.readable, owner, tc.want, s)
+			t.Errorf("%q in the VM %q (readable: %t): got the owner %d and the stamp %+v; want the owner %d, and a stamp only if the VM is ours", tc.text, tc.instance, tc.readable, owner, s, tc.want)
 		}
 	}
 }
 
-// stampSeeds are stamps, and texts with one error each.
+// stampSeeds are valid stamps, and texts that are invalid for one reason each.
 func stampSeeds() []string {
 	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
 		`{"v":2,"uid":"uid-web","instanceUuid":"id","ordinal":0}`, `{"v":1,"uid":"uid-web","instanceUuid":"id","ordinal":-1}`,
@@ -166,7 +166,7 @@ func FuzzStamp(f *testing.F) {
 		s, err := Decode(text)
 		if err != nil {
 			if s != (Stamp{}) || !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrVersion) {
-				t.Fatalf("the error is %v, and the stamp %+v, want a zero stamp", err, s)
+				t.Fatalf("got the error %v and the stamp %+v; want ErrInvalid or ErrVersion, and the zero stamp", err, s)
 			}
 			return
 		}
@@ -176,15 +176,15 @@ func FuzzStamp(f *testing.F) {
 		}
 		again, err := Decode(once)
 		if err != nil {
-			t.Fatalf("%q is not read again: %v", once, err)
+			t.Fatalf("Decode refused %q, which Encode returned: %v", once, err)
 		}
 		if twice := again.Encode(); twice != once {
-			t.Fatalf("%q becomes %q", once, twice)
+			t.Fatalf("%q was read and written as %q; want the same bytes", once, twice)
 		}
 		bare, same := s, again
 		bare.extra, same.extra = "", ""
 		if bare != same {
-			t.Fatalf("%+v becomes %+v", s, again)
+			t.Fatalf("the stamp %+v was written and read as %+v; want no change but in unknown keys", s, again)
 		}
 	})
 }
