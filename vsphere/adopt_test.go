@@ -83,11 +83,11 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		p.do(renaming(vm, "web-2"))
 		for _, name := range []string{entry, ref.Value} { // no VM is at the path any more
 			if c := p.candidate(name); !c.Done || c.Fault != nil || c.MoRef != ref.Value || c.Ordinal != 2 {
-				t.Errorf("%s: %+v", name, c)
+				t.Errorf("%s: got the candidate %+v; want %s adopted, with the ordinal 2", name, c, ref.Value)
 			}
 		}
 		if n := p.inventory.Count().Candidates; n != 0 {
-			t.Errorf("more is kept than members: of %d VMs", n)
+			t.Errorf("the inventory keeps details of %d candidates; want none, because the VM is a member", n)
 		}
 	})
 }

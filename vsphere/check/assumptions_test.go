@@ -94,7 +94,7 @@ func TestTrialPrivilegesAreExactlyThoseOfTheExperiments(t *testing.T) {
 	}
 	for _, p := range role.Trial() {
 		if !slices.Contains(needed, p.ID) {
-			t.Errorf("no experiment needs %s", p.ID)
+			t.Errorf("no experiment needs the privilege %s: remove it from role.Trial", p.ID)
 		}
 	}
 }
@@ -438,7 +438,7 @@ func TestEveryExperimentHasAViolationAndARowInTheDocument(t *testing.T) {
 			violated = violated || v.check == x.check
 		}
 		if !violated {
-			t.Errorf("no violation for %q", x.check)
+			t.Errorf("no violation tests the experiment %q", x.check)
 		}
 		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(x.proves) + `.*$`).FindString(string(text))
 		if x.proves != "" && !strings.Contains(row, "*"+x.check+"*") {

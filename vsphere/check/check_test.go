@@ -109,7 +109,7 @@ func (r results) has(check string, result Result, seen, advice string) {
 			return
 		}
 	}
-	r.t.Errorf("no %s of %q with %q and %q:\n%s", result, check, seen, advice, r)
+	r.t.Errorf("the findings have none of the check %q with the result %s, %q in Seen and %q in Advice:\n%s", check, result, seen, advice, r)
 }
 
 func (r results) String() string {

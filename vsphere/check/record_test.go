@@ -72,7 +72,7 @@ func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
 		}
 		for _, section := range []string{"login", "deep: stamp", "deep: changeVersion", "deep: power-on", "deep: destroyed VM"} {
 			if !sections[section] {
-				t.Errorf("no exchange of %q", section)
+				t.Errorf("the recording has no exchange of the section %q", section)
 			}
 		}
 		confirmed, contradicted := recorded.Confirmed(t, exchanges)

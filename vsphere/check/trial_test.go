@@ -81,7 +81,7 @@ func (w *world) whileDeep(begins string, do func(folder string)) results {
 	}
 	r := w.checked(nil, o)
 	if !done {
-		w.t.Errorf("no progress %q", begins)
+		w.t.Errorf("the check reported no progress that begins with %q", begins)
 	}
 	return r
 }

@@ -161,12 +161,12 @@ func TestADiskIsAttachedWhereItIsToGoAndOnlyToTheVMThatWasRead(t *testing.T) {
 		uses, err := r.Uses(t.Context(), made.Ref)
 		r.Must(err)
 		if u := uses[made.ID]; len(u) != 1 || !u[0].In(vm.MoRef, "", "") || u[0].Key != device.Key {
-			t.Errorf("it is used by %+v", u)
+			t.Errorf("the disk is used by %+v; want the device %d of %s", u, device.Key, vm.MoRef)
 		}
 		isReason(t, r.Detach(t.Context(), disks.VM{MoRef: vm.MoRef, ChangeVersion: "0"}, devices, made.ID), vcfault.ReasonConcurrentAccess)
 		r.Must(r.detach("web-0", made))
 		if _, devices = r.vm("web-0"); disks.Attached(devices, made.ID) != nil {
-			t.Error("it is still attached")
+			t.Error("the disk is still attached after Detach")
 		}
 		calls := r.Counted()["ReconfigVM_Task"]
 		r.Must(r.detach("web-0", made))
@@ -174,7 +174,7 @@ func TestADiskIsAttachedWhereItIsToGoAndOnlyToTheVMThatWasRead(t *testing.T) {
 			t.Error("a VM without the disk was reconfigured")
 		}
 		if uses, err = r.Uses(t.Context(), made.Ref); err != nil || uses[made.ID] == nil || len(uses[made.ID]) > 0 {
-			t.Errorf("it is used by %+v, %v", uses, err)
+			t.Errorf("the disk is used by %+v, with the error %v; want an empty list", uses, err)
 		}
 		_, err = r.Uses(t.Context(), disks.Ref{ID: "none", Datastore: r.here[0]})
 		refused(t, err, vcfault.ReasonDiskMissing)
@@ -221,7 +221,7 @@ func TestAVMOutsideTheInventoryKeepsItsDiskOpen(t *testing.T) {
 		r.Must(r.attach("next", made))
 		refused(t, disks.PowerOnRefused(r.PowerOn("next")), vcfault.ReasonDiskInUse)
 		if got := r.real(made.ID).VMs; len(got) != 2 {
-			t.Errorf("it is in %v", got)
+			t.Errorf("the disk is in the VMs %v; want two, one of them outside the inventory", got)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
 			t.Errorf("the disk is %+v, the error %v, want 3072 MB", got, err)
 		}
 		if err := r.Extend(t.Context(), made.Ref, 1024); err == nil {
-			t.Error("it became smaller")
+			t.Error("Extend from 3072 to 1024 MB succeeded; want an error")
 		}
 	})
 }
@@ -313,7 +313,7 @@ func TestADiskThatVCenterTakesForInUseIsNotAttached(t *testing.T) {
 		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Tracked = true }))
 		old := disks.AttachRefused(task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: new(types.InvalidState)}}, "vmx-13", made)
 		if refused(t, old, vcfault.ReasonDiskInUse); !vctest.Mentions(old.Error(), "hardware version, 13") {
-			t.Error(old)
+			t.Errorf("got the error %v; want one that names the hardware version, 13", old)
 		}
 		tracked, err := r.Retrieve(t.Context(), made.Ref)
 		r.Must(err)

@@ -84,7 +84,7 @@ func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing
 		}
 	}
 	if !IsDelta(attached) || Base(attached) != "[ds] data/data.vmdk" {
-		t.Error(Base(attached))
+		t.Errorf("IsDelta is %t, and the base is %q; want true, and [ds] data/data.vmdk", IsDelta(attached), Base(attached))
 	}
 }
 
@@ -124,17 +124,17 @@ func TestADiskOfASiblingIsForeignThoughItHasTheUUIDOfTheOwn(t *testing.T) {
 func TestTheBaseOfADiskIsWhatItsSnapshotsAreDeltasOf(t *testing.T) {
 	linked := disk(2000, "u", "[ds] web-0/web-0_1-000002.vmdk", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk", "[ds] ubuntu/ubuntu.vmdk")
 	if got := Base(linked); got != "[ds] web-0/web-0_1.vmdk" {
-		t.Error(got)
+		t.Errorf("got the base %q; want [ds] web-0/web-0_1.vmdk", got)
 	}
 	if got := Base(disk(2000, "u", "[ds] a/a-000001.vmdk")); got != "[ds] a/a-000001.vmdk" {
-		t.Error(got)
+		t.Errorf("got the base %q; want [ds] a/a-000001.vmdk", got)
 	}
 }
 
 func TestARecordHasTheKeysOfTheSourceAndThenTheUUIDsOfTheClone(t *testing.T) {
 	record := Keys([]types.BaseVirtualDevice{disk(2000, "source", "[ds] a/a.vmdk"), &types.VirtualCdrom{}, disk(2001, "source", "[ds] a/b.vmdk")})
 	if record != "2000 2001" {
-		t.Error(record)
+		t.Errorf("got the record %q; want the keys 2000 2001", record)
 	}
 	devices := []types.BaseVirtualDevice{disk(2000, "one", "[ds] w/w.vmdk"), disk(2001, "", "[ds] w/w_1.vmdk"), disk(2002, "two", "[ds] x/x.vmdk")}
 	for was, want := range map[string]string{record: "2000=one 2001", "": "", "2005": "2005"} {

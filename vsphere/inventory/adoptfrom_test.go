@@ -33,7 +33,7 @@ func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
 		}
 	}
 	if err := validateAdoptRules([]AdoptRule{{"shop", "legacy"}}); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
-		t.Errorf("the settings accept it: %v", err)
+		t.Errorf("got the error %v for a rule whose folder is not a path; want one that names --adopt-from", err)
 	}
 }
 

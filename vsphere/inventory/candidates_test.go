@@ -165,7 +165,7 @@ func TestAnEntryIsDoneWhileItsVMIsTheGroups(t *testing.T) {
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
 	if c := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Done || c.MoRef != "vm-2" {
-		t.Errorf("after it is gone: %+v", c)
+		t.Errorf("got the candidate %+v after the member was removed; want vm-2, not adopted", c)
 	}
 }
 
@@ -231,11 +231,11 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 	first := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "legacy/a")
 	again := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates
 	if &first[0] != &again[0] {
-		t.Error("it was looked up again")
+		t.Error("the second query looked the entry up again")
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "older", "vm"}}})
 	if c := s.State(web, plan.Query{Adopt: []string{"legacy/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {
-		t.Errorf("its folder was renamed: %+v", c)
+		t.Errorf("got the candidate %+v after its folder was renamed; want %s", c, vcfault.ReasonAdoptNotFound)
 	}
 	other := plan.Ref{Namespace: "bank", Name: "web", UID: web.UID}
 	if c := s.State(other, plan.Query{Adopt: []string{"older/a"}}).Candidates[0]; c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptNotFound {

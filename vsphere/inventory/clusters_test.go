@@ -248,7 +248,7 @@ func TestAGroupIsNotifiedWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 	s.notified = nil
 	s.publish(onHost("h2", 1)) // a vMotion moved the member
 	if !s.off(preferred) || len(s.notified) != 1 {
-		t.Errorf("one left the cluster: notified %v", s.notified)
+		t.Errorf("after a member left the cluster, the rule is off: %t, and %v were notified; want it off, and one group", s.off(preferred), s.notified)
 	}
 	if !s.usesRules() {
 		t.Error("the rules are not checked again")

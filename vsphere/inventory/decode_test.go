@@ -47,7 +47,7 @@ func TestTypesThatGovmomiDoesNotKnowAreLeftOut(t *testing.T) {
 	}
 	question := vim.VirtualMachineQuestionInfo{Text: "why?", Choice: vim.ChoiceOption{ChoiceInfo: []vim.BaseElementDescription{nil, &vim.ElementDescription{Key: "yes"}}}}
 	if text := questionText(&question); text != "why? (choices: yes)" {
-		t.Error(text)
+		t.Errorf("got the question %q; want %q", text, "why? (choices: yes)")
 	}
 }
 

@@ -159,7 +159,7 @@ func TestACancelledReadLeavesNoTemplateWithoutItsFingerprint(t *testing.T) {
 			return readTemplates(ctx, s, &reading)
 		})
 		if err == nil {
-			t.Errorf("the reading is taken for a whole one: %+v", reading.Machines)
+			t.Errorf("readTemplates succeeded although a call failed: %+v", reading.Machines)
 		}
 	})
 }

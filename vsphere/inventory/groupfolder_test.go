@@ -148,7 +148,7 @@ func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 	must.Succeed(t, err)
 	s.publish(m)
 	if got := s.at(away); got.Folder != "web" {
-		t.Errorf("its members are at the server's own folder: %+v", got)
+		t.Errorf("got the state %+v; want the folder web, because the member's stamp has no home", got)
 	}
 	stamp.Home = away.String()
 	m.StampText = stamp.Encode()
@@ -160,11 +160,11 @@ func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 	}
 	s.publish(machine("uid-web", 1)) // a member of an older spec
 	if got := s.at(away); got.Folder != "web" {
-		t.Errorf("one of its members is elsewhere: %+v", got)
+		t.Errorf("got the state %+v; want the folder web, because the older member's stamp has no home", got)
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{m.MoRef, machine("uid-web", 1).MoRef}})
 	if got := s.at(away); got.Folder != "web1" {
-		t.Errorf("it has no members left: %+v", got)
+		t.Errorf("got the state %+v; want the spec's folder web1, because the group has no members", got)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
 	}
 	if len(s.requests.placements) != 0 {
-		t.Errorf("no group asks any more, and %v are remembered", s.requests.placements)
+		t.Errorf("the placements %v are remembered after two scans without a query; want none", s.requests.placements)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
 	}
 	s.publish(machine("uid-web", 0))
 	if got = s.look(ref); !got.VMs[0].Reachable {
-		t.Fatal("it is back, and still reported as unreachable")
+		t.Fatalf("the state is %+v, want the member reachable after it was read again", got)
 	}
 }
 

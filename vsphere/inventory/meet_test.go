@@ -29,16 +29,16 @@ func TestAFolderIsFoundInAnyCaseAndTheExactOneFirst(t *testing.T) {
 	p := newPlaces(4)
 	p.put(Place{MoRef: "a", Kind: "Folder", Name: "Shop", Parent: "root"})
 	if p.below("root", "shop") != "a" || p.below("root", "SHOP") != "a" || p.below("root", "shops") != "" {
-		t.Error("it is not found")
+		t.Error("the folder Shop is not found as shop or SHOP, or it is found as shops")
 	}
 	p.put(Place{MoRef: "b", Kind: "Folder", Name: "shop", Parent: "root"})
 	if p.below("root", "shop") != "b" || p.below("root", "Shop") != "a" {
-		t.Error("the exact one does not come first")
+		t.Error("of the folders Shop and shop, the one with the exact name does not come first")
 	}
 	p.drop("b")
 	p.put(Place{MoRef: "a", Kind: "Folder", Name: "Shop", Parent: "root"})
 	if p.below("root", "shop") != "a" {
-		t.Error("it is no longer found")
+		t.Error("the folder Shop is not found as shop after the folder shop was removed")
 	}
 }
 

@@ -108,7 +108,7 @@ func TestRecordedDisksAreNamedAfterTheirVM(t *testing.T) {
 	devices := config.Res.Value.Hardware.Device
 	all := disks.In(devices)
 	if len(all) == 0 {
-		t.Fatal("it has no disks")
+		t.Fatal("the recorded VM has no disks")
 	}
 	record := disks.Identify(disks.Keys(devices), devices)
 	for _, vmx := range []string{config.Res.Value.Files.VmPathName, "[elsewhere] moved/" + path.Base(config.Res.Value.Files.VmPathName)} {

@@ -48,7 +48,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-3"}})
 	if got := s.State(web, plan.Query{Template: "debian"}).Template; got.MoRef != "vm-4" {
-		t.Errorf("after one of two is gone: %+v", got)
+		t.Errorf("got the template %+v after one of two VMs was removed; want vm-4", got)
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"root", "Folder", "moved", "vm"}}})
 	if got := s.State(web, plan.Query{Template: "debian"}).Template; got.Paths[0] != "/DC0/vm/moved/debian" {
@@ -168,7 +168,7 @@ func TestAVMRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	}
 	ask.RecordedIn = "vc"
 	if s.State(web, ask); !slices.Equal(s.asked, []string{"vm-1"}) {
-		t.Errorf("asked for %v, in its own vCenter", s.asked)
+		t.Errorf("the query asked for reads of %v; want vm-1, which was recorded in this vCenter", s.asked)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.
 		t.Errorf("%v allocations for a State of %d entries after a change of another group", most, adopted)
 	}
 	if len(reads) != 0 {
-		t.Errorf("it asks for reads of %v", reads)
+		t.Errorf("the queries asked for reads of %v; want none", reads)
 	}
 
 	// VMs that are not adopted yet are read once, however often the group queries.
@@ -235,7 +235,7 @@ func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.
 		n.State(ref, ask)
 	}
 	if !slices.Equal(reads, []string{"vm-s500", "vm-s501"}) {
-		t.Errorf("it asks for reads of %v", reads)
+		t.Errorf("the queries asked for reads of %v; want one each of the two VMs that are not adopted", reads)
 	}
 }
 

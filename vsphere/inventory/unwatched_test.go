@@ -27,19 +27,19 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 	}
 	seen.checked[refOf(1)] = true
 	if got := unwatched(); got != nil {
-		t.Errorf("that was read: %v", got)
+		t.Errorf("the unwatched objects are %v after %s was read; want none", got, refOf(1))
 	}
 	clear(seen.checked)
 	if got := unwatched(); !slices.Equal(got, []string{refOf(1)}) {
-		t.Errorf("it is not read again: %v", got)
+		t.Errorf("the unwatched objects are %v after the records of reads were cleared; want %s", got, refOf(1))
 	}
 	seen.entered[refOf(1)] = true
 	if got := unwatched(); got != nil || len(s.requests.unreported) != 0 {
-		t.Errorf("all are reported: %v, and %v are looked at again", got, s.requests.unreported)
+		t.Errorf("the unwatched objects are %v, and %v are still expected; want none, because the stream reported all", got, s.requests.unreported)
 	}
 	delete(seen.entered, refOf(0))
 	s.requests.expectReport(refOf(0)) // as follow does with VMs that left the stream
 	if got := unwatched(); !slices.Equal(got, []string{refOf(0)}) {
-		t.Errorf("one that left the stream is not read: %v", got)
+		t.Errorf("the unwatched objects are %v; want %s, which left the stream", got, refOf(0))
 	}
 }

@@ -161,7 +161,7 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 		before, _ := d.counts()
 		for range 60 {
 			if f := d.look(false).Fault; f == nil || f.NeedsOperator {
-				t.Fatalf("at once: %+v", f)
+				t.Fatalf("got the fault %+v in the first minute; want one without an operator", f)
 			}
 			time.Sleep(time.Second)
 		}
@@ -171,10 +171,10 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 		}
 		time.Sleep(2 * time.Minute)
 		if f := d.look(false).Fault; f == nil || !f.NeedsOperator || f.Reason != vcfault.ReasonLibraryItemUnusable {
-			t.Errorf("later: %+v", f)
+			t.Errorf("got the fault %+v after three minutes; want %s, for an operator", f, vcfault.ReasonLibraryItemUnusable)
 		}
 		if x := d.look(true); x.Fault != nil || x.MoRef != "vm-7" {
-			t.Errorf("it is there again: %+v", x)
+			t.Errorf("got the template %+v although the inventory has the VM; want vm-7, without a fault", x)
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 			return x.Fault
 		}
 		if f := peek(); f == nil || f.Reason != vcfault.ReasonLibraryReading {
-			t.Errorf("not read: %+v", f)
+			t.Errorf("the first preview got the fault %+v; want %s", f, vcfault.ReasonLibraryReading)
 		}
 		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "none"))
 		for range 100 {

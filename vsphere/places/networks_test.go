@@ -72,7 +72,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
 		}
 		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && vctest.Mentions(e.Message, "up") {
-			t.Errorf("it advises an uplink: %s", e.Message)
+			t.Errorf("the fault's text lists an uplink: %s", e.Message)
 		}
 	}
 	backing := func(name string) vim.BaseVirtualDeviceBackingInfo {

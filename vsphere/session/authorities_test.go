@@ -87,7 +87,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 	}
 	write(append(other, right...))
 	if err := call(server.URL); err != nil {
-		t.Errorf("one of two: %v", err)
+		t.Errorf("the call failed although one of the two authorities is the right one: %v", err)
 	}
 }
 

@@ -295,7 +295,7 @@ func TestEveryCallHasAnOperationIDAndTheCallersIsKept(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		for _, line := range lines {
 			if strings.Contains(line, `"method"`) && !strings.Contains(line, `"opID":"vmgroup-`) {
-				t.Errorf("no operationID: %s", line)
+				t.Errorf("a logged call has no operation ID: %s", line)
 			}
 			if strings.Contains(line, "right") {
 				t.Errorf("the password is logged: %s", line)

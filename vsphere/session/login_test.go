@@ -21,7 +21,7 @@ func TestALoginIsTriedAgainWithinSixSecondsAndAfterFiveMinutesOnceAMinute(t *tes
 			least, most = time.Minute, 72*time.Second
 		}
 		if wait := b.until.Sub(now); wait < least || wait > most {
-			t.Errorf("the attempt after %s is followed by one %s later", now.Sub(began), wait)
+			t.Errorf("the attempt after %s is followed by another one %s later; want from %s to %s", now.Sub(began), wait, least, most)
 		}
 	}
 	if attempts[false] < 50 || attempts[true] < 50 || attempts[true] > 60 {
@@ -48,7 +48,7 @@ func TestTwoReplicasWithAWrongPasswordDoNotLockTheAccount(t *testing.T) {
 					refusals = append(refusals, now.Sub(began))
 				}
 				if now = b.until; b.holds(now, &wrong) || !b.holds(now.Add(-time.Nanosecond), nil) {
-					t.Fatal("it is tried at another time")
+					t.Fatalf("the backoff does not end at its time %s; want logins held back until then, and no longer", b.until)
 				}
 			}
 		}

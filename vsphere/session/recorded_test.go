@@ -63,7 +63,7 @@ func TestARecordedReadHasTwoPages(t *testing.T) {
 		seen[o.Obj] = true
 	}
 	if err != nil || len(objects) != 121 || len(seen) != 121 {
-		t.Errorf("%d objects, %d of them different, %v", len(objects), len(seen), err)
+		t.Errorf("got %d objects, %d of them different, and the error %v; want 121 different ones", len(objects), len(seen), err)
 	}
 }
 

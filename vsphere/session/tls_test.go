@@ -152,6 +152,6 @@ func TestAConnectionIsKeptThoughTheDecoderStopsBeforeTheAnswersEnd(t *testing.T)
 		_ = res.Body.Close()
 	}
 	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections for three calls, one after the other", n)
+		t.Errorf("three calls, one after the other, took %d connections; want one", n)
 	}
 }

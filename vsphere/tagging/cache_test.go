@@ -111,14 +111,14 @@ func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
 		must.Succeed(t, x.set(want("tier", "theirs")))
 		if err := x.set(want("tier", "web", "db")); err != nil || x.has() != "db, theirs, web" {
-			t.Errorf("%v, it has %s", err, x.has())
+			t.Errorf("got the error %v and the tags %q; want db, theirs and web", err, x.has())
 		}
 		attached := x.Count("tagging/tag-association " + session.AttachTags)
 		if err := x.set(want("tier", "web", "db")); err != nil || x.Count("tagging/tag-association "+session.AttachTags) != attached {
-			t.Errorf("again: %v", err)
+			t.Errorf("the second set ended with %v, after %d calls that attach tags; want none", err, x.Count("tagging/tag-association "+session.AttachTags)-attached)
 		}
 		if err := x.set(want("tier", "db"), "tier/web", "tier/db", "tier/gone", "gone/gone"); err != nil || x.has() != "db, theirs" {
-			t.Errorf("%v, it has %s", err, x.has())
+			t.Errorf("got the error %v and the tags %q; want db and theirs", err, x.has())
 		}
 	})
 }
@@ -136,11 +136,11 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 			}
 		}
 		if x.has() != "" {
-			t.Errorf("it has %s", x.has())
+			t.Errorf("the object has the tags %q; want none", x.has())
 		}
 		create := []v1alpha1.Tag{{Category: "tier", Name: "new", Create: true}, {Category: "fresh", Name: "fresh", Create: true}}
 		if err := x.set(create); err != nil || x.has() != "fresh, new" {
-			t.Errorf("%v, it has %s", err, x.has())
+			t.Errorf("got the error %v and the tags %q; want fresh and new", err, x.has())
 		}
 		x.must(func(ctx context.Context, rs *session.RESTSession) error {
 			c, err := rs.GetCategory(ctx, "fresh")
@@ -167,7 +167,7 @@ func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
 		}
 		all.Wait()
 		if x.has() != "db, web" {
-			t.Errorf("it has %s", x.has())
+			t.Errorf("the object has the tags %q; want db and web", x.has())
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestARetryMakesUpForALostReplyToACreation(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			if err := x.set(create); err != nil || x.has() != "web" {
-				t.Errorf("%s: %v, it has %s", call, err, x.has())
+				t.Errorf("%s: got the error %v and the tags %q; want web", call, err, x.has())
 			}
 			if x.Calls()[method] == 0 {
 				t.Errorf("%s was not called", method)
@@ -213,7 +213,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		must.Succeed(t, x.set(want("env", "prod")))
 		conflict(`has the tag "prod"`, want("env", "test"))
 		if err := x.set(want("env", "test"), "env/prod"); err != nil || x.has() != "test" {
-			t.Errorf("its own tag is replaced: %v, it has %s", err, x.has())
+			t.Errorf("the replacement of the server's own tag ended with %v, and the object has the tags %q; want test alone", err, x.has())
 		}
 	})
 }

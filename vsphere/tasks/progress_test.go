@@ -21,22 +21,22 @@ func TestATaskIsStalledWithoutProgressButNotWhileItIsQueuedOrProgresses(t *testi
 			time.Sleep(time.Minute)
 		}
 		if still := r.waiting.Still(stands); still < 18*time.Minute || still > time.Since(began) {
-			t.Errorf("the stalled one has been so for %s", still)
+			t.Errorf("the task at 95%% has made no progress for %s; want from 18m to %s", still, time.Since(began))
 		}
 		if a, b := r.waiting.Still(getsOn), r.waiting.Still(queued); a > 2*time.Minute || b > 2*time.Minute {
-			t.Errorf("one progresses: %s; one is queued: %s", a, b)
+			t.Errorf("the task that progresses has made no progress for %s, and the queued one for %s; want at most 2m", a, b)
 		}
 		r.SetProgress(stands, 96, types.TaskInfoStateRunning)
 		time.Sleep(2 * time.Minute)
 		if still := r.waiting.Still(stands); still > 2*time.Minute {
-			t.Errorf("it progresses again: %s", still)
+			t.Errorf("the task that progressed to 96%% has made no progress for %s; want at most 2m", still)
 		}
 		r.End(stands, nil, nil)
 		r.End(getsOn, nil, nil)
 		r.End(queued, nil, nil)
 		time.Sleep(time.Minute)
 		if still := r.waiting.Still(stands); still != 0 {
-			t.Errorf("it has ended: %s", still)
+			t.Errorf("the ended task has made no progress for %s; want 0s", still)
 		}
 	})
 }

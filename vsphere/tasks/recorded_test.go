@@ -26,7 +26,7 @@ func TestTheKindsOfTasksAreThoseOfARecordedVCenter(t *testing.T) {
 	}
 	for _, k := range ours {
 		if !slices.Contains(kinds, k) {
-			t.Errorf("no vCenter calls a task %s", k)
+			t.Errorf("the recorded vCenter has no kind of task %s", k)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
 		}
 	}
 	if of, _ := Of([]types.TaskInfo{many}, vm, "root", TakingDown...); of != nil {
-		t.Errorf("it powers nothing off: %v", of)
+		t.Errorf("the power-on of several VMs counts as a task that takes one down: %v", of)
 	}
 	off := recorded.Event(t, "manageiq/events/TaskEvent-power-off.yml", "").(*types.TaskEvent).Info
 	if of, undecided := Of([]types.TaskInfo{off}, *off.Entity, "", TakingDown...); len(of) != 1 || undecided {
@@ -88,10 +88,10 @@ func TestRecordedTasksAreOfUsersInAnyCaseAndNoClones(t *testing.T) {
 		}
 		if reason, is := info.Reason.(*types.TaskReasonUser); is {
 			if users++; !ByUser(&info, strings.ToUpper(reason.UserName)) || !ByUser(&info, strings.ToLower(reason.UserName)) {
-				t.Errorf("it is %s's", reason.UserName)
+				t.Errorf("ByUser is false for %s in upper or lower case; want true", reason.UserName)
 			}
 		} else if ByUser(&info, "") {
-			t.Errorf("it is no user's: %+v", info)
+			t.Errorf("ByUser is true for the empty name and the task %+v of no user; want false", info)
 		}
 	}
 	if users == 0 || users == len(body.Res.Returnval) {

@@ -80,7 +80,7 @@ func (r *rig) ended(t testing.TB, ref types.ManagedObjectReference, result <-cha
 func succeeds(t testing.TB, result <-chan outcome) {
 	t.Helper()
 	if o := get(t, result); o.err != nil {
-		t.Error(o.err)
+		t.Errorf("the task failed: %v", o.err)
 	}
 }
 
@@ -90,7 +90,7 @@ func get(t testing.TB, c <-chan outcome) outcome {
 	case v := <-c:
 		return v
 	case <-time.After(vctest.Timeout):
-		t.Fatalf("no outcome within %s", vctest.Timeout)
+		t.Fatalf("the wait for the task did not end within %s", vctest.Timeout)
 		panic("unreachable")
 	}
 }
@@ -207,7 +207,7 @@ func TestWhenRunEndsItEndsTheWaits(t *testing.T) {
 		begin := time.Now()
 		r.stop()
 		if took := time.Since(begin); took > 3*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("the stop took %v; want at most 3s", took)
 		}
 		if o := get(t, ends); !errors.Is(o.err, context.Canceled) {
 			t.Errorf("got %v", o.err)
@@ -227,7 +227,7 @@ func TestATaskIsReadWhenItShouldHaveEnded(t *testing.T) {
 			succeeds(t, r.waitKind(t.Context(), ref, "PowerOff1"))
 			reads, late := r.Counted()["RetrieveProperties"]-before, time.Since(began)-took
 			if late > took/readShare+readLeast || i > 0 && reads > 1+int((took-time.Second)/(time.Second/readShare)) {
-				t.Errorf("task %d: its end is seen %s late, after %d reads", i, late, reads)
+				t.Errorf("the end of task %d was seen %s late, after %d reads", i, late, reads)
 			}
 		}
 	})

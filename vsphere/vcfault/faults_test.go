@@ -140,17 +140,17 @@ func TestNetworkFailuresGetAReason(t *testing.T) {
 func TestATypedErrorStaysAsItIs(t *testing.T) {
 	own := ForOperator(ReasonTemplateNotFound, "There is no template.")
 	if Classify("", fmt.Errorf("x: %w", own)) != own {
-		t.Error("it was replaced")
+		t.Error("Classify replaced a typed error")
 	}
 	named := Classify("clone", own)
 	if named.Op != "clone" || own.Op != "" || named.Fault != own.Fault {
-		t.Errorf("got %+v", named)
+		t.Errorf("got %+v; want a copy of the fault with the op clone, and the original unchanged", named)
 	}
 	if Classify("other", named).Op != "clone" {
-		t.Error("the op was replaced")
+		t.Error("Classify replaced the op of a typed error")
 	}
 	if Classify("x", nil) != nil {
-		t.Error("no error is a fault")
+		t.Error("Classify returned a fault for no error")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestMessagesAreTheSameFromTryToTry(t *testing.T) {
 	one := internal("Task task-17 failed (opID=4f2a-1): vm 4209aaaa-0000-1111-2222-333344445555\n  has no disk; session[52aa-1] of 3 GB")
 	two := internal("Task task-99 failed (opID=77b0-2): vm 4209bbbb-0000-1111-2222-333344445555 has no disk; session[53bb-9] of 3 GB")
 	if one != two || !mentions(one.Message, "has no disk", "of 3 GB", "failed") {
-		t.Errorf("got\n%s\n%s", one.Message, two.Message)
+		t.Errorf("got the messages %q and %q; want equal ones that keep the cause", one.Message, two.Message)
 	}
 	if long := internal(strings.Repeat("ü", 2000)); len(long.Message) > messageMax+10 || !strings.HasSuffix(long.Message, "…") {
 		t.Errorf("%d bytes", len(long.Message))

@@ -16,7 +16,7 @@ func theVM(t testing.TB, v *vcsim.VCenter, name string) vcsim.VM {
 	vms := v.VMs()
 	i := slices.IndexFunc(vms, func(vm vcsim.VM) bool { return vm.Name == name })
 	if i < 0 {
-		t.Fatalf("no VM %s", name)
+		t.Fatalf("vCenter has no VM %s", name)
 	}
 	return vms[i]
 }

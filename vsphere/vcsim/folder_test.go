@@ -83,10 +83,10 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 			t.Errorf("register: %v", err)
 		}
 		if again := allNamed(v.VMs(), kept.Name); len(again) != 1 || again[0].InstanceUUID != was[kept.Name] {
-			t.Errorf("after registration: %+v", again)
+			t.Errorf("after its registration, the VMs called %s are %+v; want one, with the former instance UUID", kept.Name, again)
 		}
 		if left := v.OutsideInventory(); len(left) != 1 || left[0].Name == kept.Name {
-			t.Errorf("still unregistered: %+v", left)
+			t.Errorf("the VMs outside the inventory are %+v; want one, and not %s", left, kept.Name)
 		}
 	})
 }

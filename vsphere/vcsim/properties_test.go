@@ -146,7 +146,7 @@ func (v *VCenter) vmNamed(t *testing.T, name string) *simulator.VirtualMachine {
 			return vm.(*simulator.VirtualMachine)
 		}
 	}
-	t.Fatalf("no VM %s", name)
+	t.Fatalf("vCenter has no VM %s", name)
 	return nil
 }
 

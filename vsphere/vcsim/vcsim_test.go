@@ -180,7 +180,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	began := time.Now()
 	for pause := 5 * time.Millisecond; !is(); pause = min(2*pause, time.Second) {
 		if time.Since(began) > timeout {
-			t.Fatalf("not within %s: %s", timeout, what)
+			t.Fatalf("waited in vain for %s until %s", timeout, what)
 		}
 		time.Sleep(pause)
 	}

@@ -57,7 +57,7 @@ func TestEveryBeliefOfARecordingIsARowOfTheDocument(t *testing.T) {
 	must.Succeed(t, err)
 	for _, row := range Rows() {
 		if !strings.Contains(string(text), "\n| "+row) {
-			t.Errorf("no row begins with %q", row)
+			t.Errorf("docs/vcenter.md has no row that begins with %q", row)
 		}
 	}
 }
@@ -94,6 +94,6 @@ func TestARecordedDiskHasOneUUIDThroughItsSnapshots(t *testing.T) {
 	before := []types.BaseVirtualDevice{&types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 2000, Backing: base}}}
 	record := disks.Identify(disks.Keys(before), before)
 	if foreign := disks.Foreign(devices.VirtualDevice, "[elsewhere] moved/VMware-Audit.vmx", record); len(foreign) > 0 {
-		t.Errorf("with the record %s from before the snapshots, it is foreign", record)
+		t.Errorf("with the record %s from before the snapshots, the VM's own disk is foreign", record)
 	}
 }
