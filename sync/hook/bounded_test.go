@@ -181,7 +181,7 @@ func checkLong(t *testing.T, path string, which []string) {
 	}
 	body, err := json.Marshal(map[string]any{"controller": map[string]any{"metadata": map[string]any{"name": "vmgroup"}}, "parent": g, "finalizing": path == "/finalize"})
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("write the request: %v", err)
 	}
 	answer := post(serve(l), path, body)
 	if answer.Code != http.StatusOK {
@@ -192,7 +192,7 @@ func checkLong(t *testing.T, path string, which []string) {
 	}
 	var is any
 	if err := json.Unmarshal(answer.Body.Bytes(), &is); err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("read the answer: %v", err)
 	}
 	if wrong := tooLong("", is); len(wrong) > 0 {
 		t.Fatalf("%s, %q: %q", path, which, wrong[:min(len(wrong), 10)])

@@ -101,7 +101,7 @@ func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 		}
 	}
 	if code, body, _ := get("/sd?group=db"); code != 200 || body != "[]" {
-		t.Errorf("nothing is %d %s: Prometheus wants an empty list", code, body)
+		t.Errorf("without targets, the answer is %d %s; want 200 and [], which Prometheus needs", code, body)
 	}
 	_, body, _ := get("/sd?namespace=shop&port=9100")
 	want := `[{"targets":["10.0.0.7:9100"],"labels":{"__meta_vmgroup_group":"web","__meta_vmgroup_group_uid":"u","__meta_vmgroup_host":"host-1",` +
@@ -113,7 +113,7 @@ func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 		`"__meta_vmgroup_moref":"vm-3","__meta_vmgroup_namespace":"shop","__meta_vmgroup_ordinal":"3","__meta_vmgroup_power_state":"poweredOn",` +
 		`"__meta_vmgroup_reachable":"false","__meta_vmgroup_terminating":"true","__meta_vmgroup_vm":"web-3"}}]`
 	if body != want {
-		t.Errorf("it says\n%s, not\n%s", body, want)
+		t.Errorf("got the targets\n%s\nwant\n%s", body, want)
 	}
 }
 
@@ -186,16 +186,16 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	_, body, header := get("/groups")
 	var all []plan.Report
 	if err := json.Unmarshal([]byte(body), &all); err != nil || header.Get("Content-Type") != "application/json" {
-		t.Fatal(err, body)
+		t.Fatalf("the list of groups has the type %s, and is read with %v: %s", header.Get("Content-Type"), err, body)
 	}
 	if strings.Contains(body, `"actions"`) {
 		t.Error("the list has the actions that ended: ", body)
 	}
 	if len(all) != 3 || all[0].UID != "w" || all[1].UID != "u" || all[2].UID != "v" || !all[0].Lease || all[1].Lease || !all[2].Lease {
-		t.Fatalf("%+v", all)
+		t.Fatalf("got the groups %+v; want w, u and v, and a lease of w and v alone", all)
 	}
 	if r := all[1]; len(r.Members) != 4 || r.Members[3].Name != "web-3" || r.Members[1].PowerState != "poweredOff" || r.Generation != 3 || r.Members[0].Reason != "NoLease" {
-		t.Errorf("%+v", r)
+		t.Errorf("got the group %+v; want four members, the reason NoLease, and the generation 3", r)
 	}
 	want := `{"namespace":"shop","name":"web","uid":"w","generation":4,"lease":true,"lastCall":"2026-11-21T03:00:00Z","leaseEnds":"2026-11-21T03:01:30Z",` +
 		`"phase":"PENDING","message":"cloning 1 member","members":[],"pending":[{"op":"Clone","vm":"web-0","state":"Running","reason":"too few members: 0 of 1","since":"2026-11-21T03:00:00Z"}],` +
@@ -247,7 +247,7 @@ func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	_, metrics := ask("GET", "/metrics")
 	for _, want := range []string{`vmgroup_hook_duration_seconds_count{code="200",hook="/"} 2`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/*"} 2`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/assets/*"} 2`} {
 		if !strings.Contains(metrics, want) || strings.Contains(metrics, "shop") {
-			t.Errorf("no %s in %s", want, metrics)
+			t.Errorf("the metrics lack %s, or name a group: %s", want, metrics)
 		}
 	}
 	without := hook.New(hook.Config{Controller: &controller{}, Log: zerolog.Nop()})

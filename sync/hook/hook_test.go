@@ -84,7 +84,7 @@ func captured(t *testing.T, pattern string) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", pattern))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no %s: %v", pattern, err)
+		t.Fatalf("testdata has no file %s: %v", pattern, err)
 	}
 	all := map[string][]byte{}
 	for _, f := range files {
@@ -193,7 +193,7 @@ func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 				t.Errorf("%d %q, want %d and %q", w.Code, w.Body, c.code, c.says)
 			}
 			if len(k.calls) > 0 {
-				t.Error("the controller got it")
+				t.Error("the controller got a request that is refused")
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestASpecThatGotPastTheSchemaIsReportedInTheStatus(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
-			t.Fatal(w.Code, err)
+			t.Fatalf("the answer has the status %d, and is read with %v; want 200, and JSON", w.Code, err)
 		}
 		s := answer.Status
 		invalid := slices.ContainsFunc(s.Conditions, func(c struct{ Type, Status, Message string }) bool {
@@ -241,7 +241,7 @@ func TestOverloadIsAnsweredWithAWholeNumberOfSeconds(t *testing.T) {
 		for range 64 + 256 {
 			all.Go(func() {
 				if w := post(h, "/sync", body); w.Code != http.StatusOK {
-					t.Errorf("one that waits is answered %d", w.Code)
+					t.Errorf("a call that waits for its turn is answered %d; want 200", w.Code)
 				}
 			})
 		}

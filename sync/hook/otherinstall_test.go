@@ -31,7 +31,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 		must.Succeed(t, err)
 		k := &controller{state: healthy()}
 		if w := post(serve(k), "/sync", body); w.Code != http.StatusOK {
-			t.Fatal(w.Body.String())
+			t.Fatalf("the sync is answered %d: %s", w.Code, w.Body)
 		}
 		if got := k.calls[0].Group.Finalizers; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

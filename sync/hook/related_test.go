@@ -100,7 +100,7 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 			k := &controller{state: healthy()}
 			w := post(serve(k), "/sync", request(c.userData, c.related))
 			if w.Code != 200 || len(k.calls) != 1 {
-				t.Fatalf("%d %s", w.Code, w.Body)
+				t.Fatalf("the sync is answered %d, after %d calls of the controller; want 200 after one: %s", w.Code, len(k.calls), w.Body)
 			}
 			got := k.calls[0].Related
 			if c.reason == "" {
@@ -110,7 +110,7 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 				return
 			}
 			if got.Fault == nil || got.Fault.Reason != c.reason || !strings.Contains(got.Fault.Message, c.says) || got.UserData != "" {
-				t.Errorf("%+v", got.Fault)
+				t.Errorf("got the fault %+v, and %d bytes of user data; want %s with %q, and none", got.Fault, len(got.UserData), c.reason, c.says)
 			}
 			if !strings.Contains(w.Body.String(), c.reason) {
 				t.Errorf("the status does not say so: %s", w.Body)
@@ -133,10 +133,10 @@ func TestUnrequestedRelatedObjectsAreNotKept(t *testing.T) {
 	object := `{"metadata":{"annotations":{"a":"kept-1"}},"data":{"user-data":"` + base64Of("#cloud-config") + `","other":"` + base64Of("kept-2") + `"}}`
 	related := `{"Secret.v1":{"shop/web-data":` + object + `,"shop/x":` + strings.ReplaceAll(object, "#cloud", "kept-3") + `}}`
 	if w := post(serve(k), "/sync", request(fromSecret, related)); w.Code != 200 {
-		t.Fatal(w.Body)
+		t.Fatalf("the first sync is answered %d: %s", w.Code, w.Body)
 	}
 	if w := post(serve(k), "/sync", request("null", related)); w.Code != 200 {
-		t.Fatal(w.Body)
+		t.Fatalf("the sync without user data in the spec is answered %d: %s", w.Code, w.Body)
 	}
 	for i, c := range k.calls {
 		walkStrings(reflect.ValueOf(c), func(s string) {

@@ -78,7 +78,7 @@ func TestTheAnswerThatReleasesAGroupReturnsItUnchanged(t *testing.T) {
 				t.Fatalf("%d %v %s", w.Code, err, w.Body)
 			}
 			if !answer.Finalized || answer.ResyncAfterSeconds != 0 || !reflect.DeepEqual(any(answer.Status), c.want) {
-				t.Errorf("%s", w.Body)
+				t.Errorf("got the answer %s; want it finalized, without a time, and with the status %v", w.Body, c.want)
 			}
 			var sent struct {
 				Children map[string]map[string]struct {

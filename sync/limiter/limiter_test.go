@@ -31,14 +31,14 @@ func TestAnOverloadCutsTheLimitOnceForWhatBeganBefore(t *testing.T) {
 	first := begun(l, w, 16, noon)
 	cut, congestion := l.End(first[0], noon.Add(time.Second), refused)
 	if cut == nil || cut.Size != 12 || congestion != Overload || cut.Why != "vCenter reported TooManyConcurrentNativeClones at 2026-11-22 12:00 UTC" {
-		t.Fatalf("%+v, %s", cut, congestion)
+		t.Fatalf("got the cut %+v and the congestion %s; want 12 and an overload, with its cause and time", cut, congestion)
 	}
 	if cut, _ := l.End(first[1], noon.Add(2*time.Second), refused); cut != nil {
-		t.Error("it is cut for an action from before")
+		t.Error("the limit was cut again for an action that began before the first cut")
 	}
 	later := begun(l, w, 1, noon.Add(3*time.Second))
 	if cut, _ := l.End(later[0], noon.Add(4*time.Second), refused); cut == nil {
-		t.Error("it is never cut again")
+		t.Error("the limit was not cut for an action that began after the first cut")
 	}
 }
 
@@ -54,11 +54,11 @@ func TestOneSlowActionIsNoCongestionAndTwoInARowAre(t *testing.T) {
 	}
 	for _, seconds := range []time.Duration{10, 10, 25, 10, 10, 10, 10, 25} {
 		if one(seconds*time.Second) != nil {
-			t.Fatal("it is cut for one")
+			t.Fatal("the limit was cut for a single slow action")
 		}
 	}
 	if cut := one(25 * time.Second); cut == nil || cut.Size != 5 || !strings.HasPrefix(cut.Why, "tasks took 17 s instead of 10 s at") {
-		t.Errorf("%+v", cut)
+		t.Errorf("got the limit %+v; want 5, cut because tasks took 17 s instead of 10 s", cut)
 	}
 }
 
@@ -68,13 +68,13 @@ func TestOnlyALimitThatIsUsedUpGrows(t *testing.T) {
 		l.End(l.Begin(w, noon), noon.Add(time.Second), Outcome{Ran: time.Second})
 	}
 	if n := ofKind(l, Power); n.Size != Begin || n.Why != "it is the initial limit" {
-		t.Errorf("%+v", n)
+		t.Errorf("got the limit %+v; want the initial %d", n, Begin)
 	}
 	for _, r := range begun(l, w, Begin, noon.Add(time.Second)) {
 		l.End(r, noon.Add(2*time.Second), Outcome{Ran: time.Second})
 	}
 	if n := ofKind(l, Power); n.Size != 2*Begin || n.Why != "it grows, because vCenter keeps up" {
-		t.Errorf("%+v", n)
+		t.Errorf("got the limit %+v; want %d, because vCenter keeps up", n, 2*Begin)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestOneKindDoesNotWaitForAnotherNorOneSourceForAnother(t *testing.T) {
 	l := New(64, 0)
 	begun(l, Work{Kind: Clones, Source: "host-1"}, Begin, noon)
 	if l.Permits(Work{Kind: Clones, Source: "host-1"}, false) || !l.Permits(Work{Kind: Clones, Source: "host-1"}, true) || !l.Permits(Work{Kind: Power}, false) {
-		t.Errorf("%+v", l.Limits())
+		t.Errorf("got the limits %+v; want no clone from host-1 but one extra, and other kinds", l.Limits())
 	}
 	l = New(64, 0)
 	cut, _ := l.End(begun(l, Work{Kind: Clones, Source: "host-1"}, 10, noon)[0], noon, Outcome{Failed: true, Unanswered: true})
@@ -98,7 +98,7 @@ func TestASlowTargetDoesNotCutItsSource(t *testing.T) {
 		now := noon.Add(time.Duration(i) * time.Minute)
 		l.End(l.Begin(fast, now), now, Outcome{Ran: time.Minute})
 		if cut, _ := l.End(l.Begin(slow, now), now, Outcome{Queued: time.Minute, Ran: time.Minute}); i > 0 && cut != nil && cut.Target != "slow" {
-			t.Errorf("%+v", cut)
+			t.Errorf("got the cut %+v; want none but of the target slow", cut)
 		}
 	}
 }
@@ -108,15 +108,15 @@ func TestTheMaximumBoundsAllKindsTogether(t *testing.T) {
 	begun(l, Work{Kind: Clones}, 8, noon)
 	begun(l, Work{Kind: Power}, 2, noon)
 	if l.Permits(Work{Kind: Others}, false) || !l.Permits(Work{Kind: Others}, true) {
-		t.Error("of 10, 10 are used")
+		t.Error("with 10 of 10 slots used, Permits is true, or false for one extra")
 	}
 	l.Reserve(Work{Kind: Others})
 	if l.Permits(Work{Kind: Others}, true) {
-		t.Error("of 10 and one more, all are used")
+		t.Error("with 10 of 10 slots and the extra one used, Permits is true for one extra")
 	}
 	l.Unreserve(Work{Kind: Others})
 	if l.Used() != 10 {
-		t.Error(l.Used())
+		t.Errorf("%d slots are used; want 10", l.Used())
 	}
 }
 
@@ -128,11 +128,11 @@ func TestASuspendedActionTakesNoRoomAndCutsALimitOnlyIfThatIsForLoad(t *testing.
 		t.Error("a question says nothing about the load")
 	}
 	if cut := l.Suspend(all[1], later, "a task made no progress"); cut == nil || cut.Source != "host-1" || cut.Size != 6 || l.Permits(w, false) {
-		t.Errorf("%+v", l.Limits())
+		t.Errorf("got the cut %+v of the limits %+v; want 6 for host-1, used up", cut, l.Limits())
 	}
 	l.Resume(all[0])
 	if l.Used() != 7 {
-		t.Error(l.Used())
+		t.Errorf("%d slots are used; want 7", l.Used())
 	}
 	later = later.Add(3 * time.Hour)
 	for _, r := range all {

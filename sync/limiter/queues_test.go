@@ -96,7 +96,7 @@ func TestNoGroupIsLeftWithLittleWhereNoQueueIsShown(t *testing.T) {
 					theirs := f.users[0].since(from)
 					all, share := theirs+f.users[1].since(from), float64(theirs)/float64(tc.fixed*perHour)
 					if sum, least = sum+share, min(least, share); all < tc.room*perHour*9/10 {
-						t.Errorf("seed %d: together they did %d of %d", seed, all, tc.room*perHour)
+						t.Errorf("seed %d: both users together did %d of %d actions; want at least 90%%", seed, all, tc.room*perHour)
 					}
 				}
 				mean := sum / float64(seeds)
@@ -134,7 +134,7 @@ func TestAnotherUserKeepsItsShareAndGetsItBack(t *testing.T) {
 		from = f.now
 		f.run(from.Add(time.Hour))
 		if n := ours.since(from); n < 16*90*9/10 {
-			t.Errorf("the other user has gone, and it does %d of %d", n, 16*90)
+			t.Errorf("without the other user, the limiter did %d of %d actions; want at least 90%%", n, 16*90)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndTheLimitRecovers(t *testin
 		f.run(from.Add(30 * time.Minute))
 		t.Logf("in half an hour %d before, %d after", rate, u.since(from))
 		if again := u.since(from); again < rate*9/10 {
-			t.Errorf("it did %d in half an hour before, and %d after", rate, again)
+			t.Errorf("the limiter let %d actions end in half an hour before, and %d after the slow time; want at least 90%%", rate, again)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func TestTheDocsListEveryMetricWithItsLabelsAndNoOther(t *testing.T) {
 	documented := map[string]bool{}
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {
-		t.Fatal("no docs", err)
+		t.Fatalf("docs/*.md matches %d pages: %v", len(pages), err)
 	}
 	for _, page := range pages {
 		for line := range strings.Lines(read(t, page)) {
@@ -51,7 +51,7 @@ func TestNamesFollowPrometheus(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range metrics.All() {
 		if !strings.HasPrefix(m.Name, "vmgroup_") || m.Help == "" || seen[m.Name] {
-			t.Errorf("%+v", m)
+			t.Errorf("the metric %+v has no prefix vmgroup_, no help, or the name of another metric", m)
 		}
 		seen[m.Name] = true
 		seconds := strings.HasSuffix(m.Name, "_seconds")
@@ -103,7 +103,7 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 		}
 	})
 	if found == 0 {
-		t.Error("no alert queries a metric: does this test still look in the right place?")
+		t.Error("found no metric in the alerts: does this test still look in the right place?")
 	}
 }
 

@@ -30,15 +30,15 @@ func TestThePageSaysThatMetacontrollerDoesNotCallAndWhatToAsk(t *testing.T) {
 		"has not called this replica of the server (vmgroup-7d9f4c-x2x) since 2026-11-22 09:00:00 UTC", "kubectl get pods -A -l app.kubernetes.io/name=vmgroup", "Metacontroller is down",
 		"can't reach this server, or is refused", "delete none because of this page", "They stay listed until a call comes")
 	if strings.Contains(text, "Not called") || strings.Contains(body, "orphans") {
-		t.Error("it says more than is known: ", text)
+		t.Error("the page says \"Not called\" or names orphans, which is not known: ", text)
 	}
 	_, body, _ = get(p, groupPath+"shop/fails", "")
 	says(t, textOf(t, body), "fails Error", "has not called this replica of the server (vmgroup-7d9f4c-x2x) since 2026-11-22 09:00:00 UTC", "None until Metacontroller calls for the group.", "Ready 1 of 2")
 	if strings.Contains(body, "orphans") {
-		t.Error(textOf(t, body))
+		t.Error("the group's page names orphans, which are not known: ", textOf(t, body))
 	}
 	if s, _ := statusOf(t, p, "/", http.StatusOK); !s.Silent || s.Called || !s.LastCall.Equal(began) || s.Groups[0].State != "Error" {
-		t.Errorf("%+v", s)
+		t.Errorf("got the status %+v; want silent calls since %s, and the first group in the state Error", s, began)
 	}
 	for want, c := range map[string]plan.Calls{
 		"Calls Last hook call 2026-11-22 09:00:00 UTC":                                          {Began: began, Last: began},
@@ -54,7 +54,7 @@ func TestThePageSaysThatMetacontrollerDoesNotCallAndWhatToAsk(t *testing.T) {
 	none := &source{health: plan.Health{Known: true}, calls: plan.Calls{Began: began, Last: began, Silent: true}} // no calls, because the last group was deleted
 	_, body, _ = get(New(Config{Source: none}), "/", "")
 	if text := textOf(t, body); strings.Contains(text, "Doesn't call") || !strings.Contains(text, "Has no group to call for") {
-		t.Error(text)
+		t.Errorf("the page without groups says %q; want \"Has no group to call for\"", text)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestThePageOfAGroupThatIsNotKnownStaysOpen(t *testing.T) {
 		code, body, _ := get(New(Config{Source: s}), groupPath+"shop/web", "")
 		says(t, textOf(t, body), want)
 		if code == 200 || !strings.Contains(body, "<body data-live>") || !strings.Contains(body, `id="live"`) {
-			t.Errorf("%d, and the script doesn't keep it up to date: %s", code, body)
+			t.Errorf("the page is answered %d, or lacks the script that keeps it up to date; want another status than 200, and the script: %s", code, body)
 		}
 	}
 }

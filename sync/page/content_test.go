@@ -38,7 +38,7 @@ func says(t *testing.T, text string, all ...string) {
 	t.Helper()
 	for _, want := range all {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %q: %s", want, text)
+			t.Errorf("the page does not say %q: %s", want, text)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestAGroupsPageSaysWhatItsSpecAsksForSinceWhenItIsSoAndInWhichVCenter(t *te
 		"vCenter vc.example.com", "None: the group is as its spec says.", "web-0 vm-0 Ready since 2026-11-22 07:00:00 UTC")
 	says(t, overview, "Connected vc.example.com dbed6e0c", "Running since 2026-11-22 08:00:00 UTC web shop 8 of 8")
 	if strings.Contains(group, "members are as the spec says") {
-		t.Error("it shows an update, and there is none")
+		t.Errorf("the page shows an update although there is none: %s", group)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestAHeldUpdateIsNeverSaidToBeAsItsSpecSays(t *testing.T) {
 	says(t, group, "web Update held since", "Phase RUNNING", "None: "+held+".", "1 of 8 members are as the spec says", "From ubuntu-22.04 to ubuntu-24.04", "What to do: Remove that field to continue")
 	says(t, overview, "1 Update held runs; members differ from the spec", "0 Running")
 	if strings.Contains(group+overview, "the group is as its spec says") {
-		t.Error("it contradicts the status: ", group)
+		t.Error("the page says that the group is as its spec says, unlike the status: ", group)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 		t.Errorf("the outage is said %d times: %s", n, text)
 	}
 	if a, b, c := strings.Index(text, "fails"), strings.Index(text, "begins"), strings.Index(text, "a-runs"); a > b || b > c {
-		t.Errorf("they are in another order: %s", text)
+		t.Errorf("the page does not list fails, begins and a-runs in this order: %s", text)
 	}
 	_, body, _ = get(p, groupPath+"shop/fails", "")
 	says(t, textOf(t, body), "fails Error since 2026-11-22 08:00:00 UTC", "the group is shown as last known", "None while vCenter's state is unknown.", "What to do: Restore the connection")
@@ -171,7 +171,7 @@ func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {
 		"In quarantine", "web-1-old vm-91 Update was ordinal 1 since 2026-11-22 09:00:00 UTC ; to be destroyed 2026-11-22 10:00:00 UTC", "web-2-old vm-92 Duplicate was ordinal 2 since 2026-11-22 09:00:00 UTC ; kept until an operator deletes it in vCenter"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {
-			t.Fatalf("it does not say %q in order: %s", want, text)
+			t.Fatalf("the page does not say %q after what precedes it: %s", want, text)
 		}
 		at += next
 	}

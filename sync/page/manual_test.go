@@ -20,7 +20,7 @@ func TestEveryReasonLinksToTheDocumentation(t *testing.T) {
 	paths, err := filepath.Glob("../../vsphere/vcfault/*.go")
 	more, err2 := filepath.Glob("../plan/reasons.go")
 	if err != nil || err2 != nil {
-		t.Fatal(err, err2)
+		t.Fatalf("list the sources: %v, %v", err, err2)
 	}
 	seen := 0
 	for _, path := range append(paths, more...) {
@@ -37,13 +37,13 @@ func TestEveryReasonLinksToTheDocumentation(t *testing.T) {
 		t.Errorf("only %d reasons were found", seen)
 	}
 	if r := theManual().reason("DatastoreFull"); r.Link != "/ui/docs/troubleshooting#datastorefull" || r.Todo != "Give vCenter what it lacks" {
-		t.Errorf("%+v", r)
+		t.Errorf("got the reason %+v; want the link to #datastorefull, and what to do", r)
 	}
 	if r := theManual().reason("HostNotConnected"); r.Link != "/ui/docs/troubleshooting#hostnotconnected" {
-		t.Errorf("%+v", r)
+		t.Errorf("got the reason %+v; want the link to #hostnotconnected", r)
 	}
 	if r := theManual().reason("NeverHeardOf"); r != (reason{Name: "NeverHeardOf"}) {
-		t.Errorf("%+v", r)
+		t.Errorf("got the unknown reason %+v; want its name alone", r)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestEveryLinkInTheDocumentationHasATarget(t *testing.T) {
 		code, body, _ := get(p, docsPath+name, "")
 		root, err := html.Parse(strings.NewReader(body))
 		if err != nil || code != 200 {
-			t.Fatal(name, code, err)
+			t.Fatalf("the page %s: status %d, %v", name, code, err)
 		}
 		if strings.Count(body, "<table>") != strings.Count(body, "</table>") || strings.Contains(textOf(t, body), "](") || strings.Contains(textOf(t, body), "<a ") {
 			t.Errorf("%s is rendered wrong", name)

@@ -111,7 +111,7 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 		"2026-11-22 09:00:00 UTC Destroy web-9x scale-in x 3.0 s ok", "Clone web-8 because x 1 min 35 s DatastoreFull full x", "vmgroup v1",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %q", want)
+			t.Errorf("the group's page does not say %q", want)
 		}
 	}
 	if code != 200 || !strings.Contains(body, `href="/ui/docs/troubleshooting#templatenotfound"`) || strings.Contains(body, "Sign out") {
@@ -153,7 +153,7 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 		"fails d 1 of 2 cloning TemplateNotFound", "pends c", "elsewhere b 2 VMs", "runs a", "Recent actions", "2026-11-22 09:00:00 UTC Destroy d/fails fails-9 scale-in ok", "Clone a/runs runs-8 because DatastoreFull full"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {
-			t.Fatalf("it does not say %q in order: %s", want, text)
+			t.Fatalf("the page does not say %q after what precedes it: %s", want, text)
 		}
 		at += next
 	}
@@ -171,12 +171,12 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	_, body, _ = get(New(Config{Source: s}), "/", "")
 	for _, want := range []string{"Not known since 2026-11-22 09:00:00 UTC InvalidLogin vCenter refuses the account What to do: Correct the credentials", "The list may be incomplete"} {
 		if !strings.Contains(textOf(t, body), want) {
-			t.Errorf("it does not say %q: %s", want, textOf(t, body))
+			t.Errorf("the page does not say %q: %s", want, textOf(t, body))
 		}
 	}
 	s.health = plan.Health{Known: true, Unfit: &plan.Fault{Reason: "ResourcePoolAmbiguous", Message: "name one of them"}}
 	if _, body, _ = get(New(Config{Source: s}), "/", ""); !strings.Contains(textOf(t, body), "Connected ResourcePoolAmbiguous name one of them") {
-		t.Errorf("settings that don't fit: %s", textOf(t, body))
+		t.Errorf("the page lacks the fault of settings that don't fit: %s", textOf(t, body))
 	}
 }
 
@@ -223,11 +223,11 @@ func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 	says(t, textOf(t, body), "1980 groups run as their specs say: list them")
 	_, body, _ = get(p, "/?q=team-0%2F", "")
 	if first := strings.Index(body, "group-0000"); first < 0 || strings.Contains(textOf(t, body), "run as their specs say:") {
-		t.Error("groups that run are not found")
+		t.Error("the search for team-0/ does not list group-0000, which runs as its spec says")
 	}
 	_, body, _ = get(p, "/?q=group-00", "")
 	if first := strings.Index(body, "group-0007"); first < 0 || first > strings.Index(body, "group-0000") {
-		t.Error("groups that need an operator don't come first")
+		t.Error("the search for group-00 does not list group-0007, which needs an operator, before group-0000")
 	}
 	few := New(Config{Source: &source{groups: many(10)}})
 	if _, body, _ = get(few, "/", ""); !strings.HasPrefix(summary(t, body), "10 of 10 rows") {

@@ -39,7 +39,7 @@ func TestTheStatusOfAGroupHasWhatItsPageShows(t *testing.T) {
 		}
 	}
 	if len(s.Groups) != 1 || s.Groups[0].State != "Error" || s.Groups[0].Detail == nil || !s.Called || s.Version != "v1" {
-		t.Fatalf("%+v", s)
+		t.Fatalf("got the status %+v; want one group, in the state Error, with details, called, and the version v1", s)
 	}
 	block := s.Groups[0].Detail.Blocks[0]
 	if block.Todo == "" || strings.ContainsAny(block.Todo, "<>") {
@@ -53,7 +53,7 @@ func TestTheStatusListsTheWorstGroupFirst(t *testing.T) {
 	p := New(Config{Source: &source{groups: []plan.Report{report("a", "pending", v1alpha1.PhasePending, "x"), report("b", "broken", v1alpha1.PhaseError, "x"), elsewhere}, slots: plan.Slots{Most: 32, Running: 3}, unknown: true}})
 	s, _ := statusOf(t, p, "/", http.StatusOK)
 	if len(s.Groups) != 3 || s.Groups[0].Name != "broken" || s.Groups[1].Name != "pending" || s.Groups[2].State != "Not called" || !s.Incomplete || s.Slots.Running != 3 || len(s.Recent) == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got the status %+v; want broken, pending and the group that is not called, incomplete, with 3 slots in use and recent actions", s)
 	}
 	p = New(Config{Source: &source{groups: []plan.Report{elsewhere}}})
 	if s, _ := statusOf(t, p, "/", http.StatusOK); s.Called {
@@ -65,6 +65,6 @@ func TestTheStatusListsTheWorstGroupFirst(t *testing.T) {
 	}
 	p = New(Config{Source: &source{calls: plan.Calls{Began: began, Last: began}}})
 	if _, text := statusOf(t, p, groupPath+"shop/nope", http.StatusNotFound); !strings.Contains(text, `There is no group \"shop/nope\"`) {
-		t.Errorf("a group that doesn't exist: %s", text)
+		t.Errorf("the status of a group that doesn't exist says %s", text)
 	}
 }

@@ -22,7 +22,7 @@ func TestASpecIsReportedInShort(t *testing.T) {
 	}
 	g.Spec.Update = v1alpha1.Update{Strategy: v1alpha1.UpdateOnDelete}
 	if got := ReportSpec(g).Strategy; got != "OnDelete" {
-		t.Error(got)
+		t.Errorf("got the strategy %q; want OnDelete", got)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestTheTemplatesThatMembersWereClonedFromAreKnown(t *testing.T) {
 	}
 	Apply(&o, Action{Op: Clone, VM: "web-8", Ordinal: 8, Args: CloneArgs{Standby: true, Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: "standby"}}}})
 	if got := o.FormerTemplates(); !slices.Equal(got, []string{"a", "c"}) {
-		t.Error(got)
+		t.Errorf("got the former templates %q; want a and c", got)
 	}
 }
 
@@ -46,14 +46,14 @@ func TestAPhaseHasATimeSinceWhenItIsSo(t *testing.T) {
 		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: at(1)},
 		{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, LastTransitionTime: at(2)}}}
 	if got := PhaseSince(status); !got.Equal(at(2).Time) {
-		t.Error(got)
+		t.Errorf("the phase has been so since %s; want since Stalled, %s", got, at(2))
 	}
 	status.Conditions = append(status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue, LastTransitionTime: at(3)})
 	if got := PhaseSince(status); !got.Equal(at(3).Time) {
-		t.Error(got)
+		t.Errorf("the phase has been so since %s; want since Paused, %s", got, at(3))
 	}
 	if got := PhaseSince(&v1alpha1.VmGroupStatus{}); !got.IsZero() {
-		t.Error(got)
+		t.Errorf("the phase of an empty status has been so since %s; want the zero time", got)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestAMessageForAReaderWithLinksNamesNoPath(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if with := f.WithHelp().Message; !strings.Contains(with, Help("DatastoreFull")) {
-		t.Error(with)
+		t.Errorf("got the message %q; want one that names %s", with, Help("DatastoreFull"))
 	}
 }
 
@@ -101,6 +101,6 @@ func TestWhatKeepsMembersFromBeingClonedNamesTheTemplate(t *testing.T) {
 		{Type: v1alpha1.ConditionDisksBlocked, Status: metav1.ConditionTrue, Reason: "DiskInSnapshot", Message: "web-0"}}}
 	faults := ReportFaults(status, nil)
 	if len(faults) != 2 || faults[0].Message != why || faults[1].Message != "web-0" {
-		t.Errorf("%+v", faults)
+		t.Errorf("got the faults %+v; want one about web-1 with the reason of Stalled, and one about web-0", faults)
 	}
 }

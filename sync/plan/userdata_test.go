@@ -98,10 +98,10 @@ func TestUserDataIsTakenVerbatimAndItsDigestDistinguishesTexts(t *testing.T) {
 	r := UserDataRef{"Secret", "shop", "web-data", "user-data"}
 	one, same, other := r.Take([]byte("#cloud-config\n")), r.Take([]byte("#cloud-config\n")), r.Take([]byte("#cloud-config\n\n"))
 	if one.Fault != nil || one.UserData.Reveal() != "#cloud-config\n" || len(one.Digest) != 32 || one != same || one.Digest == other.Digest {
-		t.Errorf("%+v %+v %+v", one, same, other)
+		t.Errorf("got the user data %+v, %+v and %+v; want them verbatim, and the same digest for the first two alone", one, same, other)
 	}
 	if large := r.Take([]byte(strings.Repeat("- a line that shrinks\n", 20_000))); large.Fault != nil {
-		t.Errorf("440 kB that compress well: %+v", large.Fault)
+		t.Errorf("got the fault %+v for 440 kB that compress well; want none", large.Fault)
 	}
 }
 

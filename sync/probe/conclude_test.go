@@ -74,7 +74,7 @@ func play(t *testing.T, script string) *table {
 		case "x":
 			delete(g.targets, moRef)
 		default:
-			t.Fatal(word)
+			t.Fatalf("the history has the unknown word %q", word)
 		}
 	}
 	return b

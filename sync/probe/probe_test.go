@@ -240,27 +240,27 @@ func TestAMemberThatWasDownIsNotTakenForReadyUntilItAnswers(t *testing.T) {
 		p.Ask("a", asked(byTCP, true, "10.0.0.1"), hour)
 		time.Sleep(30 * time.Second)
 		if expect(t, p, byTCP, "vm-0 Answering"); down() {
-			t.Error("it was never seen down")
+			t.Error("vm-0 is down although no request has listed it as down")
 		}
 		off := asked(byTCP, true)
 		off.Down = []string{"vm-0"}
 		p.Ask("a", off, hour)
 		if expect(t, p, byTCP, "vm-0"); !down() {
-			t.Error("it is down")
+			t.Error("vm-0 is not down although the request lists it as down")
 		}
 		g.set("10.0.0.1:5432", "")
 		p.Ask("a", asked(byTCP, true, "10.0.0.1"), hour) // the request has an older status
 		if expect(t, p, byTCP, "vm-0"); !down() {
-			t.Error("it has not answered since")
+			t.Error("vm-0 is not down although its guest has not answered since")
 		}
 		p.Ask("a", asked(byTCP, true, "10.0.0.7"), hour)
 		if expect(t, p, byTCP, "vm-0"); !down() {
-			t.Error("it has not answered since, by whatever address")
+			t.Error("vm-0 is not down although its guest has not answered since, by its new address either")
 		}
 		g.set("10.0.0.7:5432", ok)
 		time.Sleep(30 * time.Second)
 		if expect(t, p, byTCP, "vm-0 Answering"); down() {
-			t.Error("it answers")
+			t.Error("vm-0 is down although its guest answers")
 		}
 	})
 }
@@ -341,7 +341,7 @@ func TestConnectionsAreBoundedInAllAndToEachAddress(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n := g.count("10.0.0.1:5432"); g.most != 1 || n > 601 || n < 400 {
-			t.Errorf("%d connections at once to one address, %d in a minute", g.most, n)
+			t.Errorf("got %d connections at once to one address, and %d in a minute; want 1, and from 400 to 601", g.most, n)
 		}
 	})
 }
@@ -356,7 +356,7 @@ func TestTheLoopHearsOfEachConclusionOnce(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if len(changes) != 2 {
-			t.Errorf("%d changes of two members that answer all the time", len(changes))
+			t.Errorf("got %d changes of two members that answer all the time; want 2", len(changes))
 		}
 		g.set("10.0.0.1:5432", "")
 		g.set("10.0.0.2:5432", "")
@@ -391,12 +391,12 @@ func FuzzWhatAGuestAnswers(f *testing.F) {
 		o := p.ask(context.Background(), q)
 		if code, is := strings.CutPrefix(o.failure, "HTTP status "); is {
 			if len(code) > 3 || strings.Trim(code, "0123456789") != "" {
-				t.Errorf("%q", o.failure)
+				t.Errorf("got the failure %q; want an HTTP status of at most three digits", o.failure)
 			}
 			return
 		}
 		if !slices.Contains([]string{"", "no answer by HTTP", "no answer by HTTPS", "no answer within 5 s"}, o.failure) {
-			t.Errorf("%q", o.failure)
+			t.Errorf("got the failure %q; want none, no answer, or none within 5 s", o.failure)
 		}
 	})
 }

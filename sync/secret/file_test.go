@@ -29,10 +29,10 @@ func TestAnIrregularFileDoesNotBlock(t *testing.T) {
 	large := filepath.Join(dir, "large")
 	must.Succeed(t, os.WriteFile(large, make([]byte, Largest+1), 0o600))
 	if _, err := ReadFile(large); err == nil || !strings.Contains(err.Error(), "larger") {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v; want one that says that the file is larger than %d bytes", err, Largest)
 	}
 	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v; want %v", err, os.ErrNotExist)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestAHangingFileSystemBlocksOnlyOneReader(t *testing.T) {
 		hang := func(string) ([]byte, error) { begun++; <-release; return []byte("late"), nil }
 		for range 3 {
 			if _, err := s.of("a", readTime, hang); !errors.Is(err, errHangs) {
-				t.Errorf("%v", err)
+				t.Errorf("got the error %v; want %v", err, errHangs)
 			}
 		}
 		synctest.Wait()

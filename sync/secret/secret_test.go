@@ -95,7 +95,7 @@ func TestWhatIsKeptIsCleanedAlsoAfterItWasReplaced(t *testing.T) {
 	Keep("test", "the-second-password")
 	Keep("test", "")
 	if got := Clean("the-first-password or the-second-password"); got != Mask+" or "+Mask {
-		t.Error(got)
+		t.Errorf("got %q; want both kept passwords masked", got)
 	}
 	var b strings.Builder
 	if n, err := (Writer{&b}).Write([]byte("the-second-password\n")); n != 20 || err != nil || b.String() != Mask+"\n" {
@@ -124,7 +124,7 @@ func TestAnyLongPartOfWhatAnActionSendsIsMasked(t *testing.T) {
 		}
 	}
 	if got := bag.Clean("A specified parameter was not correct: spec.config.extraConfig"); strings.Contains(got, Mask) {
-		t.Error(got)
+		t.Errorf("got %q; want the text without a mask, because it has no secret", got)
 	}
 	type detail struct {
 		Text  string
@@ -135,7 +135,7 @@ func TestAnyLongPartOfWhatAnActionSendsIsMasked(t *testing.T) {
 	d := &detail{Text: "it is Sysprep-1", Other: "no Sysprep-1", List: []any{"Sysprep-1", 7, detail{Text: "Sysprep-1"}}, Next: &detail{Text: "Sysprep-1"}}
 	bag.CleanAll(d)
 	if text := fmt.Sprintf("%+v %+v", d, d.Next); strings.Contains(text, "Sysprep-1") || strings.Count(text, Mask) != 5 {
-		t.Error(text)
+		t.Errorf("got %q; want all five secrets masked", text)
 	}
 	(*Bag)(nil).CleanAll(d)
 }

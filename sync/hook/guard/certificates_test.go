@@ -98,11 +98,11 @@ func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 		default:
 		}
 		if s := g.pair.now(); s.err != nil {
-			t.Fatal(s.err)
+			t.Fatalf("the pair cannot be read while its files are swapped: %v", s.err)
 		}
 	}
 	if s := g.pair.now(); s.err != nil {
-		t.Error(s.err)
+		t.Errorf("the pair cannot be read after its files were swapped: %v", s.err)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 	}
 	kept := client(t, a, good)
 	if got := d.code(kept, "POST", right); got != 200 {
-		t.Fatal(got)
+		t.Fatalf("the client that keeps its connection is answered %d; want 200", got)
 	}
 	files["ca.crt"] = others.pem()
 	v.swap(files)

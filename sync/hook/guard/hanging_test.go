@@ -42,7 +42,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 		return w.Code
 	}
 	if code := call(); code != http.StatusOK || g.Ready() != nil {
-		t.Fatalf("%d, %v", code, g.Ready())
+		t.Fatalf("with its files, the server answers %d and is ready with %v; want 200, and no error", code, g.Ready())
 	}
 	unreadable(0)
 	must.Succeed(t, os.Remove(path))
@@ -51,7 +51,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	}
 	g.keys.every, g.keys.wait = 0, patience // reads the files at every call, however slow this machine is
 	if code := call(); code != http.StatusUnauthorized {
-		t.Errorf("%d", code)
+		t.Errorf("with a token file that hangs, the server answers %d; want 401", code)
 	}
 	if err := g.Ready(); err == nil || !strings.Contains(err.Error(), "--token-file") {
 		t.Errorf("readiness: %v", err)

@@ -82,10 +82,10 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 					drip(t, conn)
 				}
 				if answer := cutOff(t, conn); strings.Contains(answer, "200 OK") {
-					t.Errorf("it is answered %q", answer)
+					t.Errorf("the slow client got the answer %q; want none with 200", answer)
 				}
 				if d.calls.Load() > 0 {
-					t.Error("it got in")
+					t.Error("the slow client's request reached the handler")
 				}
 			})
 		})
@@ -142,7 +142,7 @@ func TestASlowHandshakeIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openInMemory(t, withPair(newVolume(t, pairFiles(newAuthority(t))), Config{}), impatient())
 		cutOff(t, dial(t, d))
-		eventually(t, "it is counted", func() bool { return d.counted(handshake) == 1 })
+		eventually(t, "the slow handshake is counted", func() bool { return d.counted(handshake) == 1 })
 	})
 }
 
@@ -171,17 +171,17 @@ func TestConnectionsAreBoundedInTotalAndByAddress(t *testing.T) {
 	for range 3 {
 		conn := from("127.0.0.1")
 		if held = append(held, conn); !alive(conn) {
-			t.Fatal("one of the first is refused")
+			t.Fatal("one of the first three connections from an address is refused")
 		}
 	}
 	if alive(from("127.0.0.1")) {
-		t.Error("a fourth from one address")
+		t.Error("a fourth connection from one address is accepted")
 	}
 	if !alive(from("127.0.0.2")) {
-		t.Error("one address locks another out")
+		t.Error("the connections from one address lock another address out")
 	}
 	if alive(from("127.0.0.1")) {
-		t.Error("a fourth from one address, and a fifth in total")
+		t.Error("a fourth connection from one address, and the fifth in all, is accepted")
 	}
 	eventually(t, "both are counted", func() bool { return d.counted(tooMany) == 2 })
 	_ = held[0].Close()
@@ -245,7 +245,7 @@ func TestTheLogOfAnUncaughtPanicHasNoValue(t *testing.T) {
 	if got := d.code(client(t, nil, nil), "GET", ""); got != 0 {
 		t.Errorf("answered %d", got)
 	}
-	eventually(t, "it is logged", func() bool { return strings.Contains(d.log.String(), "a handler panicked") })
+	eventually(t, "the handler's panic is logged", func() bool { return strings.Contains(d.log.String(), "a handler panicked") })
 	if log := d.log.String(); strings.Contains(log, "4242") || !strings.Contains(log, "limits_test.go") {
 		t.Errorf("the log says %s", log)
 	}

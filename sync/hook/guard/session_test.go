@@ -158,13 +158,13 @@ func TestACookieIsForThisHostOnlyAndHasNoToken(t *testing.T) {
 		c := client(t, a, nil)
 		r, _ := d.send(c, "POST", "/ui/sign-in", "token="+reader, nil)
 		if len(r.Cookies()) != 1 {
-			t.Fatalf("%v", r.Header)
+			t.Fatalf("the sign-in is answered with the headers %v; want one cookie", r.Header)
 		}
 		got := r.Cookies()[0]
 		digest := sha256.Sum256([]byte(reader))
 		if got.Name != name || !got.HttpOnly || got.Secure != encrypted || got.SameSite != http.SameSiteStrictMode || got.Path != "/" || got.Domain != "" || got.MaxAge != 12*60*60 ||
 			strings.Contains(got.Raw, reader) || strings.Contains(got.Raw, hex.EncodeToString(digest[:])) {
-			t.Errorf("%s", got.Raw)
+			t.Errorf("got the cookie %s; want %s for 12 hours, for this site and scripts of none, and without the token or its digest", got.Raw, name)
 		}
 		if encrypted { // a cookie set without TLS may be from an attacker who changes the traffic
 			if r, _ := d.send(c, "GET", "/", "", http.Header{"Cookie": {"vmgroup=" + got.Value}}); r.StatusCode != 401 {
@@ -231,7 +231,7 @@ func TestACookieIsValidAtEveryReplicaAndAsLongAsItsToken(t *testing.T) {
 	v.swap(nil)
 	want("no token", byReader, 401)
 	if r, _ := one.send(c, "POST", "/ui/sign-in", "token=", nil); r.StatusCode != 401 {
-		t.Errorf("without tokens an empty one: %d", r.StatusCode)
+		t.Errorf("on a server without tokens, a sign-in with the empty one is answered %d; want 401", r.StatusCode)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 		own.Set("Sec-Fetch-Site", "same-origin")
 		own.Set("Origin", d.url)
 		if r, _ := d.send(c, "POST", path, "token="+reader, own); r.StatusCode != 303 {
-			t.Errorf("%s of its own: %d", path, r.StatusCode)
+			t.Errorf("a post to %s from the server's own page is answered %d; want 303", path, r.StatusCode)
 		}
 	}
 	if n := d.counted(crossSite); n != 4 {
@@ -365,6 +365,6 @@ func TestWithoutTokensThereIsNothingToSignInTo(t *testing.T) {
 	must.Succeed(t, err)
 	r.Host = "evil.example"
 	if response, err := c.Do(r); err != nil || response.StatusCode != 403 {
-		t.Errorf("by a name that leads here: %v %v", response, err)
+		t.Errorf("a request for the host evil.example got %v, and the error %v; want 403", response, err)
 	}
 }

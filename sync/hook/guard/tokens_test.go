@@ -67,10 +67,10 @@ func TestOnlyCallersWithAValidTokenAreAdmitted(t *testing.T) {
 		}
 	}
 	if n := d.calls.Load(); n != 6 {
-		t.Errorf("%d got in", n)
+		t.Errorf("%d requests reached the handler; want 6", n)
 	}
 	if a, b, c := d.counted(noToken), d.counted(wrongToken), d.counted(onlyReads); a != 7 || b != 5 || c != 2 {
-		t.Errorf("counted: %v without, %v with a wrong one, %v readers", a, b, c)
+		t.Errorf("the refusals counted are %v without a token, %v with a wrong one and %v of readers; want 7, 5 and 2", a, b, c)
 	}
 	twice, _ := http.NewRequest("POST", d.url, nil)
 	twice.Header["Authorization"] = []string{"Bearer wrong-token-of-hooks", right}
@@ -95,7 +95,7 @@ func TestATokenChangesWithoutAGapAndTheOldOneIsInvalidAtOnce(t *testing.T) {
 	} {
 		v.swap(step.files)
 		if a, b := d.code(c, "POST", right), d.code(c, "POST", "Bearer "+second); a != step.old || b != step.new_ {
-			t.Errorf("%s: the old one %d, the new one %d", step.files, a, b)
+			t.Errorf("with the files %s, the first token is answered %d and the second %d; want %d and %d", step.files, a, b, step.old, step.new_)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 	c := client(t, nil, nil)
 	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte("short"), "reader": []byte(reader)})
 	if a, b := d.code(c, "POST", right), d.code(c, "POST", "Bearer short"); a != 200 || b != 401 {
-		t.Errorf("the good one %d, the short one %d", a, b)
+		t.Errorf("the current token is answered %d, and the invalid next one %d; want 200 and 401", a, b)
 	}
 	if log := d.log.String(); !strings.Contains(log, "token-next contains a token of 5 bytes") {
 		t.Errorf("the log says %s", log)
@@ -148,7 +148,7 @@ func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 	// A reader that is given the hooks' token must not become a caller.
 	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte(second), "reader": []byte(second)})
 	if a, b, c := d.code(c, "POST", right), d.code(c, "POST", "Bearer "+second), d.code(c, "GET", "Bearer "+second); a != 200 || b != 403 || c != 200 {
-		t.Errorf("the hooks' %d, the shared one %d, and %d to read", a, b, c)
+		t.Errorf("the hooks' token is answered %d, and the one that readers share %d, and %d to a GET; want 200, 403 and 200", a, b, c)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 		}
 		for _, text := range given {
 			if text != "" && strings.Contains(err.Error(), text) {
-				t.Errorf("it shows the token: %v", err)
+				t.Errorf("the error shows the token: %v", err)
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func TestManyRefusalsAreFewLogLines(t *testing.T) {
 		c.Transport.(*http.Transport).DialContext = d.dial
 		for range 50 {
 			if got := d.code(c, "POST", "Bearer a-wrong-token-of-another"); got != 401 {
-				t.Fatal(got)
+				t.Fatalf("a wrong token is answered %d; want 401", got)
 			}
 		}
 		log := d.log.String()
