@@ -87,7 +87,7 @@ func TestAReaderOfTheLogThatStallsStopsNeitherTheHooksNorTheEnd(t *testing.T) {
 		t.Errorf("%s lines were dropped, and 1 MiB has room for all", n)
 	}
 	if err := p.ends(t); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the server ended with %v", err)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestAReaderOfTheLogThatIsGoneStopsNeitherTheHooksNorTheEnd(t *testing.T) {
 	eventually(t, "dropped lines", func() bool { return p.dropped(t) != "0" })
 	p.calls(t, 2)
 	if err := p.ends(t); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the server, whose log has no reader, ended with %v", err)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestTheEndWaitsForAReaderOfTheLastLinesButNotForLong(t *testing.T) {
 		fmt.Fprintln(b, "last")
 		time.AfterFunc(lastLines/2, func() { r.takes <- true; r.takes <- true })
 		if b.close(); r.text.String() != "first\nlast\n" {
-			t.Errorf("%q", r.text.String())
+			t.Errorf("the reader got %q; want the lines first and last", r.text.String())
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestACheckOfTheEmbeddedVCenterSucceeds(t *testing.T) {
 		}
 	}
 	if !strings.Contains(errs, "… creating the scratch folder") {
-		t.Errorf("no progress: %s", errs)
+		t.Errorf("the check did not report that it creates the scratch folder: %s", errs)
 	}
 }
 
@@ -160,7 +160,7 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 	}
 	<-read
 	if err := c.Wait(); err == nil || c.ProcessState.ExitCode() != 1 {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the stopped check ended with %v; want the exit status 1", err)
 	}
 	if text := said.String(); heard && (!strings.Contains(text, "nothing is left") || !strings.Contains(text, "stopped")) {
 		t.Errorf("output:\n%s", text)
@@ -180,6 +180,6 @@ func TestLongTextsWrapBetweenWords(t *testing.T) {
 		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
 	}
 	if fold("", 8) != nil {
-		t.Error("no text has a line")
+		t.Error("fold returned a line for the empty text")
 	}
 }

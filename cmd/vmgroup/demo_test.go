@@ -155,7 +155,7 @@ func thePictureShowsWhatTheDemoPrints(t *testing.T) {
 		v.last[i] = strings.TrimPrefix(v.last[i], "  ")
 		said := strings.Fields(v.last[i])
 		if op := plan.Op(said[1]); !slices.Contains([]plan.Op{plan.Clone, plan.PowerOn, plan.Mark, plan.ShutdownGuest, plan.Destroy}, op) {
-			t.Errorf("no step is called %s", op)
+			t.Errorf("the demo shows the unknown step %s", op)
 		}
 	}
 	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{"g.yaml"}}, groups: map[string]*demoGroup{"default/web": g}}

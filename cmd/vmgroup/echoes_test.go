@@ -148,7 +148,7 @@ func TestAFaultThatEchoesTheRequestShowsNoSecret(t *testing.T) {
 	for _, secret := range secrets {
 		for _, shape := range disguises(secret) {
 			if at := strings.Index(out, shape); at >= 0 {
-				t.Errorf("it leaks as %q: …%s…", shape, out[max(0, at-200):min(len(out), at+200)])
+				t.Errorf("the output has a secret as %q: …%s…", shape, out[max(0, at-200):min(len(out), at+200)])
 				break
 			}
 		}

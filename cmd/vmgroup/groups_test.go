@@ -136,7 +136,7 @@ ROUND  ACTION        VM     REASON
 Plan: 0 to create, 1 to change, 0 to remove
 `
 	if out.String() != want {
-		t.Errorf("%s", &out)
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 	if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), plan.RulesKey) || strings.Contains(string(text), "planted") {
 		t.Errorf("%s %v", text, err)

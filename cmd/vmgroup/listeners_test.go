@@ -76,7 +76,7 @@ func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 func TestOneAddressCannotUseAllProbeConnections(t *testing.T) {
 	t.Parallel()
 	if l := healthLimits; l.PerAddress < 8 || l.Connections < 16*l.PerAddress || l.Idle > 10*time.Second {
-		t.Errorf("%+v", l)
+		t.Errorf("got the limits %+v of the health address; want at least 8 connections for an address, 16 times as many in all, and idle ones for at most 10s", l)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 	_, metrics := do(t, http.DefaultClient, "GET", p.health+"/metrics")
 	for _, m := range []string{`vmgroup_refused_total{reason="wrong-token"}`, `vmgroup_refused_total{reason="reader"}`, "vmgroup_certificate_expiry_timestamp_seconds"} {
 		if !strings.Contains(metrics, m) {
-			t.Errorf("no %s", m)
+			t.Errorf("/metrics has no %s", m)
 		}
 	}
 	p.stop(t)

@@ -106,9 +106,9 @@ func serve(t *testing.T, env []string, args ...string) *process {
 			p.url = "https://" + said.Listen
 		}
 	case <-p.logEnd:
-		t.Fatalf("it ended: %s", p.logged())
+		t.Fatalf("the server ended before it listened: %s", p.logged())
 	case <-time.After(patience):
-		t.Fatalf("it does not listen: %s", p.logged())
+		t.Fatalf("the server did not listen within %s: %s", patience, p.logged())
 	}
 	return p
 }
@@ -126,7 +126,7 @@ func (p *process) stop(t *testing.T) {
 	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop() // a killed process ends with an error, and the test shows its log
 	<-p.logEnd
 	if err := p.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the server that was asked to end ended with %v", err)
 	}
 }
 
@@ -156,7 +156,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > patience {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("waited in vain for %s until %s", patience, what)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		`the DRS rule "vmgroup shop.db uid-db" of DC0_C0 belongs to none`,
 	} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q: %s", want, said)
+			t.Errorf("the check of orphans does not say %q: %s", want, said)
 		}
 	}
 	if warnings != 4 || strings.Contains(said, "shop/web") || strings.Contains(said, "none: every VM") {
@@ -89,7 +89,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		t.Errorf("what another cluster has is listed: %s", said)
 	}
 	if calls := vc.Calls(); calls["Destroy_Task"] > 0 || calls["DeleteVStorageObject_Task"] > 0 {
-		t.Errorf("it removed something: %v", calls)
+		t.Errorf("the check of orphans removed something: %v", calls)
 	}
 }
 

@@ -62,6 +62,6 @@ func TestThePluginAsksThePodThatMetacontrollerCalls(t *testing.T) {
 		}
 	}
 	if out, _, _, _ := ask("--version"); !strings.HasPrefix(out, "vmgroup ") {
-		t.Errorf("its version is %q", out)
+		t.Errorf("the plugin prints the version %q; want it to begin with vmgroup", out)
 	}
 }

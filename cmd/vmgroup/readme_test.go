@@ -68,7 +68,7 @@ func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	}
 	for words := range readmeElsewhere {
 		if !used[words] {
-			t.Errorf("no block of the README begins with %q", words)
+			t.Errorf("the README has no block that begins with %q", words)
 		}
 	}
 	c := exec.Command("bash", "-c", typed.String())

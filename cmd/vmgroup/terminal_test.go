@@ -96,7 +96,7 @@ func TestTablesAndFlagsAreAsWideAsTheTerminal(t *testing.T) {
 			}
 			fits(t, lines)
 			if !s.has(c.has) {
-				t.Errorf("no %q in\n%s", c.has, strings.Join(s.lines(), "\n"))
+				t.Errorf("the terminal does not show %q:\n%s", c.has, strings.Join(s.lines(), "\n"))
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestTheDemoFitsTheTerminalAndEndsAtOnceOnASecondInterrupt(t *testing.T) {
 	})
 	ref := regexp.MustCompile(`web-3 +(vm-[0-9]+)`).FindStringSubmatch(strings.Join(s.lines(), "\n"))
 	if ref == nil {
-		t.Fatalf("no web-3:\n%s", strings.Join(s.lines(), "\n"))
+		t.Fatalf("the demo does not show web-3 and its moRef:\n%s", strings.Join(s.lines(), "\n"))
 	}
 	must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(fmt.Sprintf(held, ref[1]), "replicas: 12", "replicas: 11", 1)), 0o600))
 	eventually(t, "the hold is read", func() bool { return s.has("11 of 11 ready") })
@@ -148,6 +148,6 @@ func TestTheDemoLeavesOutReadyMembersThatHaveNoRoom(t *testing.T) {
 	}
 	got := demoTable(slices.Clone(rows), 4)
 	if len(got) != 5 || !strings.Contains(got[1], "web-0") || !strings.Contains(got[2], "web-1") || !strings.Contains(got[3], "web-30") || got[4] != "  … and 37 more" {
-		t.Errorf("%q", got)
+		t.Errorf("got the table %q; want a header, two ready members, web-30 and that 37 more exist", got)
 	}
 }

@@ -62,7 +62,7 @@ func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 			out, errs, status := run(t, command)
 			for _, want := range c.want {
 				if !strings.Contains(out+errs, want) {
-					t.Errorf("not said: %s", want)
+					t.Errorf("the command does not say %q", want)
 				}
 			}
 			if status != c.status || t.Failed() {
@@ -119,6 +119,6 @@ func TestADemoThatIsNoTerminalSaysWhereItIs(t *testing.T) {
 	v.show(d)
 	v.show(d)
 	if text := out.String(); strings.Count(text, "In a browser: http://127.0.0.1:8080") != 1 || strings.Count(text, "Edit "+file+" and save it") != 1 {
-		t.Errorf("it says:\n%s", text)
+		t.Errorf("the demo does not say once where it serves and which file to edit:\n%s", text)
 	}
 }
