@@ -323,7 +323,7 @@ func TestWhereToStartNamesOnlyWhatExists(t *testing.T) {
 					t.Errorf("the test %s doesn't exist", word)
 				}
 			} else if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|var |const |\t)` + word + `\b`).MatchString(named) {
-				t.Errorf("no file of its row declares %s: %.60s", word, row)
+				t.Errorf("%s is declared in no file that its row names: %.60s", word, row)
 			}
 		}
 	}
@@ -339,9 +339,9 @@ func TestTheExtensionThatTheReferenceRegistersIsTheOneThatMembersName(t *testing
 	e := types.Extension{Description: new(types.Description)}
 	must.Succeed(t, json.Unmarshal([]byte(text), &e))
 	if e.Key != role.ExtensionKey || e.Version == "" || e.Description.GetDescription().Label == "" || len(e.ManagedEntityInfo) != 1 || e.ManagedEntityInfo[0].Type != "vm" {
-		t.Errorf("it registers %+v", e)
+		t.Errorf("reference.md registers the extension %+v; want %s with a version, a label and the managed type vm", e, role.ExtensionKey)
 	}
 	if !strings.Contains(read(t, "reference.md"), "govc extension.unregister "+role.ExtensionKey+"`") {
-		t.Error("it unregisters another one")
+		t.Errorf("reference.md does not unregister the extension %s", role.ExtensionKey)
 	}
 }

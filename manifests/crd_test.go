@@ -15,7 +15,7 @@ func crd(t *testing.T) apiextensionsv1.CustomResourceDefinitionVersion {
 	t.Helper()
 	crd := decode[apiextensionsv1.CustomResourceDefinition](t, build(t, "root"), "CustomResourceDefinition/vmgroups.vm.codeconnect.vmworld.com")
 	if len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Name != v1alpha1.GroupVersion.Version {
-		t.Fatalf("not one version v1alpha1: %v", crd.Spec.Versions)
+		t.Fatalf("the CRD has the versions %v; want %s alone", crd.Spec.Versions, v1alpha1.GroupVersion.Version)
 	}
 	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || !slices.Equal(crd.Spec.Names.ShortNames, []string{"vg"}) || !slices.Equal(crd.Spec.Names.Categories, []string{"all"}) {
 		t.Errorf("scope %s, short names %v, categories %v", crd.Spec.Scope, crd.Spec.Names.ShortNames, crd.Spec.Names.Categories)
@@ -30,7 +30,7 @@ func TestTheSchemaRequiresNoMoreThanThreeFields(t *testing.T) {
 	}
 	bound := fmt.Sprintf("size() <= %d", v1alpha1.MaxNameLength)
 	if !slices.ContainsFunc(root.XValidations, func(r apiextensionsv1.ValidationRule) bool { return strings.Contains(r.Rule, bound) }) {
-		t.Errorf("no rule for the name says %q: %v", bound, root.XValidations)
+		t.Errorf("the schema has no rule with %q for the name: %v", bound, root.XValidations)
 	}
 }
 

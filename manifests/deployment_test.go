@@ -53,19 +53,19 @@ func TestThePodsAreRestricted(t *testing.T) {
 			}
 			p, c := pod.SecurityContext, container.SecurityContext
 			if p == nil || c == nil {
-				t.Fatal("no security context")
+				t.Fatal("the pod or the container has no security context")
 			}
 			if !isTrue(p.RunAsNonRoot) || !isTrue(c.RunAsNonRoot) || c.RunAsUser != nil {
-				t.Error("can run as root")
+				t.Error("the container can run as root")
 			}
 			if p.RunAsUser == nil || *p.RunAsUser != 65532 || p.RunAsGroup == nil || *p.RunAsGroup != 65532 {
-				t.Error("does not run as 65532:65532, the image's user")
+				t.Error("the pod does not run as 65532:65532, the image's user")
 			}
 			if !isFalse(c.AllowPrivilegeEscalation) || isTrue(c.Privileged) {
-				t.Error("can gain privileges")
+				t.Error("the container can gain privileges")
 			}
 			if c.Capabilities == nil || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(c.Capabilities.Add) != 0 {
-				t.Error("keeps capabilities")
+				t.Error("the container keeps capabilities")
 			}
 			for _, profile := range []*corev1.SeccompProfile{p.SeccompProfile, c.SeccompProfile} {
 				if profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault {
@@ -73,7 +73,7 @@ func TestThePodsAreRestricted(t *testing.T) {
 				}
 			}
 			if !isTrue(c.ReadOnlyRootFilesystem) {
-				t.Error("its root file system is writable")
+				t.Error("the container's root file system is writable")
 			}
 			if !isFalse(pod.AutomountServiceAccountToken) ||
 				!isFalse(decode[corev1.ServiceAccount](t, objects, "ServiceAccount/"+pod.ServiceAccountName).AutomountServiceAccountToken) {
@@ -146,20 +146,20 @@ func TestOneReplicaServesAndEndsInItsTime(t *testing.T) {
 	}
 	const graceful = 10 // seconds that the server takes to end, at most
 	if *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+graceful {
-		t.Error("is killed before the server has ended")
+		t.Error("the pod is killed before the server has ended")
 	}
 	for name, probe := range map[string]*corev1.Probe{
 		"/healthz": container.LivenessProbe, "/readyz": container.ReadinessProbe,
 	} {
 		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != name || probe.HTTPGet.Port.StrVal != "health" {
-			t.Errorf("no probe of %s", name)
+			t.Errorf("the container has no probe of %s at the port health", name)
 		}
 	}
 	if container.StartupProbe == nil {
-		t.Error("no startup probe")
+		t.Error("the container has no startup probe")
 	}
 	if container.Resources.Requests.Cpu().IsZero() || container.Resources.Limits.Memory().IsZero() {
-		t.Error("no resources")
+		t.Error("the container requests no CPU, or has no limit of memory")
 	}
 	labels := deployment.Template.Labels
 	for kind, selector := range map[string]map[string]string{

@@ -222,7 +222,7 @@ func TestCertManagerMakesTheSecretsThatTheManifestsRead(t *testing.T) {
 		t.Errorf("Metacontroller: %+v", client)
 	}
 	if !authority.IsCA || server.IsCA || client.IsCA || server.IssuerRef != client.IssuerRef {
-		t.Error("one authority must sign both, and neither must be able to sign others")
+		t.Errorf("the certificates are issued by %v and %v; want one authority for both, and that neither can sign others", server.IssuerRef, client.IssuerRef)
 	}
 	if !strings.Contains(string(objects["Issuer/"+server.IssuerRef.Name]), authority.SecretName) {
 		t.Error("another authority signs them")

@@ -29,10 +29,10 @@ func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 	t.Helper()
 	group := strict[v1alpha1.VmGroup](t, raw)
 	if group.APIVersion != v1alpha1.GroupVersion.String() || group.Kind != v1alpha1.Kind {
-		t.Errorf("is a %s %s", group.APIVersion, group.Kind)
+		t.Errorf("the object is a %s %s; want a %s %s", group.APIVersion, group.Kind, v1alpha1.GroupVersion, v1alpha1.Kind)
 	}
 	if errs := group.Validate(); len(errs) > 0 {
-		t.Error(errs.ToAggregate())
+		t.Errorf("the group is out of its bounds: %v", errs.ToAggregate())
 	}
 	again, err := yaml.Marshal(group)
 	must.Succeed(t, err)

@@ -35,7 +35,7 @@ func pruned(t *testing.T, object map[string]any) []string {
 
 func TestTheSchemaIsStructural(t *testing.T) {
 	if errs := schema.ValidateStructural(field.NewPath("schema"), structural(t)); len(errs) > 0 {
-		t.Error(errs.ToAggregate())
+		t.Errorf("the schema is not structural: %v", errs.ToAggregate())
 	}
 }
 

@@ -373,12 +373,12 @@ func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
 		}
 		delete(schema.Properties, name)
 		if !strings.Contains(templates, ".Values."+name) {
-			t.Errorf("no template uses %s", name)
+			t.Errorf("no template of the chart uses the value %s", name)
 		}
 		if m, ok := value.(map[string]any); ok && !slices.Contains([]string{"metacontroller", "settings", "resources", "image", "podSecurityContext", "securityContext"}, name) {
 			for key := range m {
 				if !strings.Contains(templates, ".Values."+name+"."+key) {
-					t.Errorf("no template uses %s.%s", name, key)
+					t.Errorf("no template of the chart uses the value %s.%s", name, key)
 				}
 			}
 		}
@@ -408,7 +408,7 @@ func TestTheServerIsLetOutToTheNetworksInWhichItAsksMembers(t *testing.T) {
 	succeed(t, err)
 	for _, want := range []string{"cidr: 10.20.0.0/16\n", "cidr: fd00::/8\n"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("no %q in:\n%s", want, out)
+			t.Errorf("the network policy lacks %q:\n%s", want, out)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestEachRenderingHasTheSameBytes(t *testing.T) {
 		}
 	}
 	if diff := gocmp.Diff(one, two); diff != "" {
-		t.Error(diff)
+		t.Errorf("two renderings differ in more than their Secrets:\n%s", diff)
 	}
 }
 
@@ -235,6 +235,6 @@ func TestTheScriptPrintsKeysThatMatch(t *testing.T) {
 		t.Errorf("the reader's token has %d bytes, or opens the hooks", len(reader))
 	}
 	if all["Namespace/vmgroup-system"] == nil {
-		t.Error("no namespace")
+		t.Error("the rendering has no namespace vmgroup-system")
 	}
 }

@@ -93,7 +93,7 @@ func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
 	succeed(t, yaml.Unmarshal([]byte(chartFiles(t, dir, "vmgroup.yaml")[0]), &manifest))
 	if manifest.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || manifest.Kind != "Plugin" || manifest.Metadata.Name != "vmgroup" ||
 		manifest.Spec.Version != "v1.2.3" || manifest.Spec.ShortDescription == "" || manifest.Spec.Homepage != r.repository {
-		t.Errorf("%+v", manifest)
+		t.Errorf("got the krew manifest %+v; want the plugin vmgroup v1.2.3 with a description and the repository %s", manifest, r.repository)
 	}
 	for _, p := range manifest.Spec.Platforms {
 		of := platform{p.Selector.MatchLabels["os"], p.Selector.MatchLabels["arch"]}

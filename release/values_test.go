@@ -28,7 +28,7 @@ func container(t *testing.T, all objects, name string) (pod, c map[string]any) {
 	t.Helper()
 	pod, _ = at(all["Deployment/"+name], "spec", "template", "spec").(map[string]any)
 	if pod == nil {
-		t.Fatalf("no Deployment %s", name)
+		t.Fatalf("the chart has no Deployment %s", name)
 	}
 	return pod, pod["containers"].([]any)[0].(map[string]any)
 }

@@ -116,7 +116,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 			must.Succeed(t, yaml.UnmarshalStrict([]byte(text), &more))
 			maps.Copy(spec, more)
 			if errs := web(t, spec).Validate(); len(errs) > 0 {
-				t.Error(errs.ToAggregate())
+				t.Errorf("a valid group was refused: %v", errs.ToAggregate())
 			}
 		})
 	}
@@ -275,6 +275,6 @@ func TestTheDefaultsAreValid(t *testing.T) {
 		*limit = &v
 	}
 	if errs := g.Validate(); len(errs) > 0 {
-		t.Error(errs.ToAggregate())
+		t.Errorf("a group with the defaults was refused: %v", errs.ToAggregate())
 	}
 }
