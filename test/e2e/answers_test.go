@@ -120,7 +120,7 @@ func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 	k := api(t)
 	a, err := answers()
 	if err != nil || len(a.statuses) < 300 {
-		t.Fatal(len(a.statuses), err)
+		t.Fatalf("got %d statuses, and the error %v; want at least 300", len(a.statuses), err)
 	}
 	ctx := context.Background()
 	g, err := k.groups(k.namespace(t, "answers")).Create(ctx, group("web", nil), strictly)
@@ -140,7 +140,7 @@ func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 		if i%20 == 0 { // a second write of the same status must change nothing
 			again, err := groups.UpdateStatus(ctx, stored, update)
 			if err != nil || again.GetResourceVersion() != stored.GetResourceVersion() {
-				t.Errorf("the second write changes it (%v): %s", err, text)
+				t.Errorf("the second write changes the status (%v): %s", err, text)
 			}
 		}
 		g = stored
@@ -161,7 +161,7 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	k := api(t)
 	a, err := answers()
 	if err != nil || len(a.children) < 100 {
-		t.Fatal(len(a.children), err)
+		t.Fatalf("got %d children, and the error %v; want at least 100", len(a.children), err)
 	}
 	ctx := context.Background()
 	namespace := k.namespace(t, "children")
@@ -195,7 +195,7 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 		}
 		second, err := objects.Patch(ctx, child.GetName(), types.ApplyPatchType, raw, apply)
 		if err != nil || first.GetResourceVersion() != second.GetResourceVersion() {
-			t.Errorf("a second apply changes it (%v): %s", err, raw)
+			t.Errorf("a second apply changes the child (%v): %s", err, raw)
 		}
 	}
 	if said := k.warnings.take(); said != "" {

@@ -30,7 +30,7 @@ func (r *rig) events(t *testing.T, namespace, name string) []event {
 			continue
 		}
 		if e.ReportingComponent != "vmgroup" || e.Count < 1 || e.FirstTimestamp.IsZero() || e.LastTimestamp.Before(e.FirstTimestamp) || e.Type != "Normal" && e.Type != "Warning" {
-			t.Errorf("%+v", e)
+			t.Errorf("got the Event %+v; want the component vmgroup twice, a count, its times in order, and a type", e)
 		}
 	}
 	return list.Items
@@ -88,7 +88,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 	says("UpdateFinished", "finished")
 	says("TemplateNotFound", `template "typo" not found`)
 	if bad := all["SyncError"]; len(bad) > 0 {
-		t.Errorf("%q", bad)
+		t.Errorf("Metacontroller failed to sync the group: %q", bad)
 	}
 
 	r.kubectl(t, "-n", namespace, "patch", "vg", "web", "--type=merge", "-p", `{"spec":{"replicas":2,"template":"vm-operator-template-2"}}`)

@@ -179,7 +179,7 @@ func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
 	both := r.group(t, namespace, "both")
 	for _, says := range append(finalizers, "correct its label or a labelSelector") {
 		if both.Status.Phase != v1alpha1.PhasePending || !strings.Contains(both.Status.LastMessage, says) {
-			t.Errorf("%s: it does not say %q: %s", both.Status.Phase, says, both.Status.LastMessage)
+			t.Errorf("the group is %s, and its status does not say %q: %s", both.Status.Phase, says, both.Status.LastMessage)
 		}
 	}
 	t.Logf("%s: %s", both.Status.Phase, both.Status.LastMessage)

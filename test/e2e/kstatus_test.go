@@ -41,7 +41,7 @@ func TestToolsDistinguishAStoppedGroupFromOneInProgress(t *testing.T) {
 	}
 	for _, status := range []kstatus.Status{kstatus.CurrentStatus, kstatus.InProgressStatus, kstatus.FailedStatus} {
 		if seen[status] == 0 {
-			t.Errorf("no answer comes to %s", status)
+			t.Errorf("no answer has the kstatus %s", status)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 
 	described := k("describe", "vg", "web")
 	if !strings.Contains(described, "successfully reconciled VmGroup") || strings.Contains(described, "SyncError") {
-		t.Error(described)
+		t.Errorf("kubectl describe has a SyncError, or no successful sync: %s", described)
 	}
 	k("delete", "vg", "web", "--timeout=2m")
 	if left := r.vms(t, namespace, "web"); len(left) > 0 {

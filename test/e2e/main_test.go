@@ -80,7 +80,7 @@ func api(t *testing.T) *kube {
 		}
 	})
 	if shared.err != nil {
-		t.Fatal(shared.err)
+		t.Fatalf("start etcd and kube-apiserver: %v", shared.err)
 	}
 	return shared.kube
 }

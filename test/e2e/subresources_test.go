@@ -60,7 +60,7 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	}
 	k.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=PENDING", "--timeout=1m", "vg/web")
 	if out := k.kubectl(t, "explain", "vg.spec.cpu"); !strings.Contains(out, "1 to 768") {
-		t.Error(out)
+		t.Errorf("kubectl explain vg.spec.cpu does not say 1 to 768: %s", out)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 		}
 	}
 	if scale.GetAPIVersion() != "autoscaling/v1" || scale.GetKind() != "Scale" {
-		t.Errorf("it is a %s of %s", scale.GetKind(), scale.GetAPIVersion())
+		t.Errorf("the scale is a %s of %s; want a Scale of autoscaling/v1", scale.GetKind(), scale.GetAPIVersion())
 	}
 	// An autoscaler writes the replicas through the scale subresource.
 	patch := types.MergePatchType
@@ -151,7 +151,7 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 	}
 	out := k.kubectl(t, "-n", namespace, "autoscale", "vg/web", "--min=2", "--max=9", "--cpu=80%", "-o", "jsonpath={.spec.scaleTargetRef}")
 	if out != `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web"}` {
-		t.Errorf("an autoscaler for it targets %s", out)
+		t.Errorf("an autoscaler for the group targets %s", out)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 	g.Object["status"].(map[string]any)["phase"] = "DONE"
 	_, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{})
 	if causes := refusal(t, err); !names(causes, "status.phase", `"RUNNING"`) {
-		t.Error(causes)
+		t.Errorf("got the causes %v; want one about status.phase that names the phases", causes)
 	}
 }
 

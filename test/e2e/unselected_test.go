@@ -128,7 +128,7 @@ func TestAnUnselectedGroupWithoutVMsIsReleased(t *testing.T) {
 	const finalizer = "metacontroller.io/compositecontroller-vmgroup"
 	was := r.held(t, namespace, "web")
 	if !strings.Contains(was, finalizer) {
-		t.Fatalf("no finalizer: %s", was)
+		t.Fatalf("the group has no finalizer %s: %s", finalizer, was)
 	}
 	began := time.Now()
 	k("label", "vg", "web", "vcenter=two", "--overwrite")

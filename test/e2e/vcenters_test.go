@@ -48,7 +48,7 @@ func (k *kube) controller(t *testing.T, tree string) string {
 			return text
 		}
 	}
-	t.Fatal("no CompositeController")
+	t.Fatalf("kustomize prints no CompositeController for %s", tree)
 	return ""
 }
 

@@ -60,7 +60,7 @@ func TestEverySampleIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 		}
 		t.Run(path, func(t *testing.T) {
 			if out := k.kubectl(t, "apply", "--validate=strict", "-f", path); !strings.Contains(out, " created\n") {
-				t.Error(out)
+				t.Errorf("kubectl apply did not say that it created the sample: %s", out)
 			}
 			before := k.versions(t, "-f", path)
 			k.kubectl(t, "apply", "--validate=strict", "-f", path)
@@ -109,7 +109,7 @@ func TestEveryInvalidGroupIsRefusedWithItsFieldAndBound(t *testing.T) {
 	}
 	text := read(t, repository+"/api/v1alpha1/testdata/refused.yaml")
 	if err := yaml.UnmarshalStrict(text, &cases); err != nil || len(cases) < 100 {
-		t.Fatal(len(cases), err)
+		t.Fatalf("refused.yaml has %d cases, and is read with %v; want at least 100", len(cases), err)
 	}
 	for _, c := range cases {
 		t.Run(c.Why, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestEveryInvalidGroupIsRefusedWithItsFieldAndBound(t *testing.T) {
 			_, err = k.groups("default").Create(context.Background(), group(c.Name, parse(t, raw)), dryly)
 			if c.Schema == "none" {
 				if err != nil {
-					t.Errorf("the table says that only the hooks refuse it, but the API server says: %v", err)
+					t.Errorf("the table says that only the hooks refuse the group, but the API server says: %v", err)
 				}
 				return
 			}
@@ -129,7 +129,7 @@ func TestEveryInvalidGroupIsRefusedWithItsFieldAndBound(t *testing.T) {
 				c.Schema = c.Says
 			}
 			if causes := refusal(t, err); !names(causes, c.Field, c.Schema) {
-				t.Errorf("no refusal with %q for %s, but: %v", c.Schema, c.Field, causes)
+				t.Errorf("got the causes %v; want one about %s with %q", causes, c.Field, c.Schema)
 			}
 		})
 	}

@@ -149,7 +149,7 @@ func fetch(dir, mirror, release string, known func(versions string) bool) (debia
 	for _, name := range packages {
 		found := regexp.MustCompile(`(?m)^Inst ` + regexp.QuoteMeta(name) + ` \((\S+) `).FindStringSubmatch(foreseen)
 		if found == nil {
-			return d, fmt.Errorf("no package %s", name)
+			return d, fmt.Errorf("apt-get would not install the package %s", name)
 		}
 		d.versions += name + " " + found[1] + " "
 	}

@@ -107,10 +107,10 @@ func TestKubeAPILinterFindsNothingInTheAPIWithoutAnExcuse(t *testing.T) {
 	findings := linted(t, nil)
 	left, idle := unexcused(findings)
 	for _, f := range left {
-		t.Error(f)
+		t.Errorf("a finding without an excuse: %s", f)
 	}
 	for _, e := range idle {
-		t.Errorf("nothing needs the excuse %s", e)
+		t.Errorf("no finding needs the excuse %s: remove it", e)
 	}
 	file, err := filepath.Abs(filepath.Join(repository, "api/v1alpha1/planted.go"))
 	must(t, err)

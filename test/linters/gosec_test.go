@@ -62,7 +62,7 @@ func TestGosecFindsNothingWithoutAnExcuse(t *testing.T) {
 	t.Logf("%d findings", len(findings))
 	for finding, words := range findings {
 		if !slices.Contains(excuses, finding) {
-			t.Errorf("not in .ci/gosec.txt: %s%s", finding, words)
+			t.Errorf("the finding %s is not in .ci/gosec.txt:%s", finding, words)
 		}
 	}
 	file, err := filepath.Abs(filepath.Join(repository, "sync/secret/planted.go"))

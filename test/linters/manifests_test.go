@@ -90,7 +90,7 @@ func TestKubeScoreFindsNothingInTheManifestsWithoutAnExcuse(t *testing.T) {
 		objects, err := built.AsYaml()
 		must(t, err)
 		for _, f := range unpardoned(scored(t, tree, objects), used) {
-			t.Error(f)
+			t.Errorf("a finding without an excuse: %s", f)
 		}
 		if tree != "root" {
 			continue
@@ -107,7 +107,7 @@ func TestKubeScoreFindsNothingInTheManifestsWithoutAnExcuse(t *testing.T) {
 	}
 	for _, p := range pardoned {
 		if !used[p.object+p.check] {
-			t.Errorf("nothing needs the excuse %s of %s", p.check, p.object)
+			t.Errorf("no finding needs the excuse %s of %s: remove it", p.check, p.object)
 		}
 	}
 }
