@@ -86,7 +86,7 @@ func TestAGroupThatIsDeletedInTheForegroundIsDrainedWithoutChildren(t *testing.T
 		g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: 60}
 		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
 		up(t, g)
-		until(t, g, "its endpoints are published", func(metacontroller.Answer) bool { return len(g.Children[plan.KindEndpointSlice]) > 0 })
+		until(t, g, "the endpoints are published", func(metacontroller.Answer) bool { return len(g.Children[plan.KindEndpointSlice]) > 0 })
 		began := time.Now()
 		g.Finalizers = append(g.Finalizers, metav1.FinalizerDeleteDependents)
 		g.Generation++

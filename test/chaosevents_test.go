@@ -42,10 +42,10 @@ func (l *life) judgeLastEvents(members []string, disks []v1alpha1.PersistentDisk
 	events := eventsOf(l.t, l.group)
 	for _, ref := range members {
 		if !strings.Contains(events["MemberRemoved"], "("+ref+")") {
-			l.t.Errorf("no Event says that %s was removed: %q", ref, events["MemberRemoved"])
+			l.t.Errorf("the Events of removals %q do not name %s", events["MemberRemoved"], ref)
 		}
 	}
 	if len(disks) > 0 && events["DisksKept"] == "" {
-		l.t.Errorf("no Event says that disks stay: %v", disks)
+		l.t.Errorf("no Event names the disks that are kept: %v", disks)
 	}
 }

@@ -88,7 +88,7 @@ func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) 
 			return slices.ContainsFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.Path == kept && isOn(vm) })
 		}
 		r.must(r.PowerOn(kept))
-		until(t, g, "it is off", func(metacontroller.Answer) bool { return !runs() })
+		until(t, g, "the VM that was kept is off", func(metacontroller.Answer) bool { return !runs() })
 
 		time.Sleep(5 * time.Minute)
 		r.must(r.PowerOn(kept))

@@ -45,7 +45,7 @@ func TestEventsDescribeAGroupsLife(t *testing.T) {
 		})
 		g.Scale(2)
 		up(t, g)
-		eventually(t, patience, "all Events are there", func() bool {
+		eventually(t, patience, "all Events arrived", func() bool {
 			up(t, g)
 			all := eventsOf(t, g)
 			return all["MemberPoweredOff"] != "" && all["MemberGone"] != "" && all["MemberRemoved"] != ""
@@ -105,16 +105,16 @@ func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
 				all := eventsOf(t, g)
 				for name, ref := range was {
 					if text := fmt.Sprintf("%s (%s)", name, ref); !strings.Contains(all["MemberRemoved"], text) {
-						t.Errorf("no Event says that %s was removed: %q", text, all["MemberRemoved"])
+						t.Errorf("the Events of removals %q do not name %s", all["MemberRemoved"], text)
 					}
 				}
 				for _, d := range disks {
 					if !strings.Contains(all["DisksKept"], d.ID) {
-						t.Errorf("no Event says that %s is kept: %q", d.ID, all["DisksKept"])
+						t.Errorf("the Events of kept disks %q do not name %s", all["DisksKept"], d.ID)
 					}
 				}
 				if persistent == (len(disks) == 0) {
-					t.Error(disks)
+					t.Errorf("got the disks %v; want some: %t", disks, persistent)
 				}
 			})
 		})
@@ -183,9 +183,9 @@ func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 					} else {
 						left = 1
 						g.Scale(1)
-						until(t, g, "both are marked", func(a metacontroller.Answer) bool { return tallyReason(a.Status, plan.ReasonRemoving) == 2 })
+						until(t, g, "both members are marked", func(a metacontroller.Answer) bool { return tallyReason(a.Status, plan.ReasonRemoving) == 2 })
 					}
-					eventually(t, patience, "they are gone", func() bool { return len(r.members()) == left })
+					eventually(t, patience, "the removed members are gone", func() bool { return len(r.members()) == left })
 					s.stop()
 					time.Sleep(settles)
 					g.URL = r.serve().url
@@ -198,7 +198,7 @@ func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 					told := eventsOf(t, g)["MemberRemoved"]
 					for name, ref := range was {
 						if text := fmt.Sprintf("%s (%s)", name, ref); strings.Count(told, text) != 1 && refs(r.members())[name] == "" {
-							t.Errorf("not one Event says that %s was removed: %q", text, told)
+							t.Errorf("the Events of removals name %s other than once: %q", text, told)
 						}
 					}
 				})
@@ -272,7 +272,7 @@ func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {
 				all := eventsOf(t, g)
 				for _, m := range a.Status.Members {
 					if text := fmt.Sprintf("%s (%s)", m.Name, m.MoRef); strings.Count(all["Abandoned"], text) != 1 {
-						t.Errorf("not one Event says that %s is left: %q", text, all["Abandoned"])
+						t.Errorf("the Events of the abandoned group name %s other than once: %q", text, all["Abandoned"])
 					}
 				}
 				if took := time.Since(began); len(a.Status.Members) != 21 || !strings.Contains(all["DisksKept"], a.Status.Disks[0].ID) || took > time.Minute {

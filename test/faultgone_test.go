@@ -58,7 +58,7 @@ func TestAMissingPrivilegeLeavesTheStatusWithinTenSecondsOfBeingGranted(t *testi
 			a, err := g.Sync(within(t))
 			r.must(err)
 			if a.Status.LastMessage != text {
-				t.Fatal(a.Status.LastMessage)
+				t.Fatalf("got the message %q; want %q throughout", a.Status.LastMessage, text)
 			}
 		}
 		if n := r.Calls()["CloneVM_Task"] - clones; n > 60 {

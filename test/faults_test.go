@@ -61,7 +61,7 @@ func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 						t.Fatal("a hook call failed because vCenter failed:", err)
 					}
 					if a.Status.CurrentReplicas != 3 || a.Status.ReadyReplicas != 3 || len(a.Status.Members) != 3 || string(g.Children["ConfigMap.v1"]["web-members"]) != children {
-						t.Fatalf("%+v", a.Status)
+						t.Fatalf("got the status %+v; want 3 members, all ready, and the same ConfigMap", a.Status)
 					}
 					time.Sleep(time.Second)
 				}
@@ -167,7 +167,7 @@ func TestARecreatedPoolIsFoundAgain(t *testing.T) {
 		ctx := context.Background()
 		pools, err := r.find.ResourcePoolList(ctx, "*/Resources/*")
 		if err != nil || len(pools) != 1 {
-			t.Fatal(pools, err)
+			t.Fatalf("got the pools %v, and the error %v; want one pool", pools, err)
 		}
 		name := pools[0].Name()
 		g := r.serve(func(v *vsphere.Config, _ *loop.Config) { v.Pool = name }).group("web", 1)

@@ -73,7 +73,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				g.Spec.Readiness = readiness
 				g.Spec.Readiness.TimeoutSeconds = seconds(60)
 				g.Spec.Service = &v1alpha1.Service{}
-				a := until(t, g, "all are up and have addresses", func(a metacontroller.Answer) bool {
+				a := until(t, g, "all members are up and have addresses", func(a metacontroller.Answer) bool {
 					return a.Status.Phase == v1alpha1.PhaseRunning && a.Status.ReadyReplicas == 3 && strings.Count(addresses(a), "=10.") == 3
 				})
 				was, vms, targets := addresses(a), refs(r.members()), r.targets(t, g)
@@ -195,7 +195,7 @@ func TestTheEndpointOfAMemberIsItsOwnAddress(t *testing.T) {
 				types.NetIpConfigInfoIpAddress{IpAddress: "10.0.0.5", PrefixLength: 32, State: "preferred"},
 				types.NetIpConfigInfoIpAddress{IpAddress: own, PrefixLength: 24, State: "preferred"}))
 		}
-		a := until(t, g, "they have their own", func(a metacontroller.Answer) bool {
+		a := until(t, g, "the members have their own addresses", func(a metacontroller.Answer) bool {
 			return addresses(a) == "web-0=10.0.0.20+10.0.0.5 web-1=10.0.0.21+10.0.0.5"
 		})
 		if c := condition(a, v1alpha1.ConditionDuplicateAddress); c.Status == "True" {

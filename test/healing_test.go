@@ -44,7 +44,7 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		was := refs(r.members())
 
 		r.must(r.hangsAtBoot(web+"/web-1", vcsim.HungUntilReset))
-		until(t, g, "it is seen to be unhealthy", notReady(1))
+		until(t, g, "one member is not ready", notReady(1))
 		up(t, g)
 		r.sameVMs(was)
 		if n := r.Calls()["ResetVM_Task"]; n != 1 {
@@ -52,7 +52,7 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		}
 
 		r.must(r.hangsAtBoot(web+"/web-2", vcsim.Hung))
-		until(t, g, "it is seen to be unhealthy", notReady(1))
+		until(t, g, "one member is not ready", notReady(1))
 		up(t, g)
 		if n := r.Calls()["ResetVM_Task"]; n != 2 {
 			t.Errorf("%d resets, want 2", n)

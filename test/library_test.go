@@ -74,7 +74,7 @@ func TestMembersAreClonedFromALibraryItemAndRolledWhenANewerVersionIsCheckedIn(t
 		}
 
 		r.CheckIn("ubuntu", r.libraryTemplate("ubuntu 3"))
-		until(t, g, "all are replaced", func(a metacontroller.Answer) bool {
+		until(t, g, "all members are replaced", func(a metacontroller.Answer) bool {
 			is := r.fingerprints()
 			return metacontroller.Running(a) && a.Status.UpdatedReplicas == 3 && len(is) == 1 && is[0] != first[0]
 		})
@@ -161,7 +161,7 @@ func TestWhatALibraryCannotGiveIsSaid(t *testing.T) {
 				}
 				g := r.serve().group("web", 1)
 				g.Spec.Template = c.template
-				until(t, g, "it says: "+c.says, func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, c.says) })
+				until(t, g, "the status says "+c.says, func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, c.says) })
 				c.mend(r)
 				up(t, g)
 				equal(t, r.names(web), running(1))

@@ -166,10 +166,10 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 	t.Logf("%d groups, %d callers, vCenter answers in %s: %d calls answered, %d refused, in %s; the longest took %s; %d large bodies (%d refused)",
 		len(s.groups), callers, slow, s.checker.ok.Load(), s.checker.refused.Load(), time.Since(began).Round(time.Millisecond), s.checker.worst.Round(time.Millisecond), s.checker.largeBodies.Load(), s.checker.largeRefused.Load())
 	for _, wrong := range slices.Compact(s.checker.wrong) {
-		t.Error(wrong)
+		t.Errorf("a call went wrong: %s", wrong)
 	}
 	if s.checker.ok.Load() == 0 {
-		t.Error("no call was answered")
+		t.Error("all calls were refused or failed; want some answered")
 	}
 
 	s.wire.On(nil)

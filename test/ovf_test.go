@@ -74,7 +74,7 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 		}
 
 		r.EditOVF("appliance", func(o *vcsim.OVF) { o.Version = 2 })
-		until(t, web, "all are replaced", func(a metacontroller.Answer) bool {
+		until(t, web, "all members are replaced", func(a metacontroller.Answer) bool {
 			_, err := db.Sync(within(t))
 			r.must(err)
 			is := r.fingerprints()
@@ -108,7 +108,7 @@ func TestAnOVFIsDeployedOnAHostThatTheServerChoosesWithoutDRS(t *testing.T) {
 			r.must(task.Wait(t.Context()))
 		}
 		g.Spec.Template = appliance
-		until(t, g, "it says that no host can take it", func(a metacontroller.Answer) bool {
+		until(t, g, "the status says that no host can take the clone", func(a metacontroller.Answer) bool {
 			return strings.Contains(a.Status.LastMessage, `the cluster DC0_C0 has no DRS`)
 		})
 		if n := r.Calls()[deployOVF]; n > 0 {
@@ -157,7 +157,7 @@ func TestTheRootFolderIsCreatedAgainForDeployedTemplates(t *testing.T) {
 			r.must(r.PowerOff(vm.Path))
 		}
 		r.must(r.Destroy("/DC0/vm/vm-operator")) // the folder contains the members and the deployed template
-		until(t, g, "they are cloned again", func(a metacontroller.Answer) bool { return metacontroller.Running(a) && len(r.members()) == 2 })
+		until(t, g, "the members are cloned again", func(a metacontroller.Answer) bool { return metacontroller.Running(a) && len(r.members()) == 2 })
 		if names := r.deployed(); len(names) != 1 {
 			t.Errorf("deployed: %v", names)
 		}
@@ -213,7 +213,7 @@ func TestWhatADeploymentLacksIsSaidBeforeItBegins(t *testing.T) {
 				s := r.serve(set(withDatastore))
 				g := s.group("web", 1)
 				g.Spec.Template = appliance
-				until(t, g, "it says: "+c.says, func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, c.says) })
+				until(t, g, "the status says "+c.says, func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, c.says) })
 				if n := r.Calls()[deployOVF]; n > 0 {
 					t.Errorf("%d deployments", n)
 				}
@@ -255,7 +255,7 @@ func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
 		r.FailTask(vcsim.ImportVApp, nil, &types.InsufficientStorageSpace{}, 1)
 		g := r.serve().group("web", 1)
 		g.Spec.Template = appliance
-		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+		until(t, g, "the status says why the item cannot be deployed", func(a metacontroller.Answer) bool {
 			return strings.Contains(a.Status.LastMessage, `vCenter cannot deploy the content library's item "appliance": *types.InsufficientStorageSpace`)
 		})
 		up(t, g)
@@ -310,7 +310,7 @@ func TestWhatHasTheNameOfADeployedTemplateIsNotTouched(t *testing.T) {
 		ref, err := r.AddVM("/DC0/vm/vm-operator", name)
 		r.must(err)
 		g.Scale(2)
-		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+		until(t, g, "the status says that the name is taken", func(a metacontroller.Answer) bool {
 			return strings.Contains(a.Status.LastMessage, "is taken by something else: rename, move or remove it")
 		})
 		time.Sleep(time.Hour)

@@ -157,7 +157,7 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 		})
 		g := r.serve(inCluster0).group("web", 1)
 		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a"}}
-		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+		until(t, g, "the status says that vCenter does not keep the DRS VM group", func(a metacontroller.Answer) bool {
 			return strings.Contains(a.Status.LastMessage, "vCenter does not keep the DRS VM group") && strings.Contains(a.Status.LastMessage, "spec.placement.hostGroup")
 		})
 		before := r.Calls()["ReconfigureComputeResource_Task"]

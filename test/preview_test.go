@@ -105,7 +105,7 @@ func TestPreviewsAndReadersLeaveNoTrace(t *testing.T) {
 			scribble(rng, file)
 			code, answer := ask(t, g, "/plan", file, rng.IntN(4) == 0 && file.UID != "")
 			if code == http.StatusInternalServerError {
-				t.Fatal(answer)
+				t.Fatalf("a preview of scribbled fields is answered 500: %s", answer)
 			}
 			for _, path := range []string{"/groups", "/groups/default/web", "/sd?port=9100", "/slots"} {
 				if code, answer := ask(t, g, path, nil, false); code != http.StatusOK {

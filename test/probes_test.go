@@ -51,7 +51,7 @@ func TestNoMemberIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing
 		up(t, g)
 		was := refs(r.members())
 		r.CutGuests(true)
-		until(t, g, "it is suppressed", func(a metacontroller.Answer) bool {
+		until(t, g, "healing is suppressed", func(a metacontroller.Answer) bool {
 			if a.Status.ReadyReplicas != 3 {
 				t.Fatalf("%d are ready: %s", a.Status.ReadyReplicas, a.Status.LastMessage)
 			}

@@ -197,7 +197,7 @@ func TestBringAVMBackFromQuarantine(t *testing.T) {
 				a, err := g.Until(within(t), func(a metacontroller.Answer) bool { return len(a.Status.Quarantined) == 1 && r.vm(kept+ref) != nil })
 				r.must(err)
 				if a.Status.Quarantined[0].Name != "web-1-"+ref && a.Status.Quarantined[0].Name != "web-1" {
-					t.Error(a.Status.Quarantined)
+					t.Errorf("got the quarantined %+v; want web-1, with or without its moRef", a.Status.Quarantined)
 				}
 				do(t, r, g, ref)
 			})
@@ -217,7 +217,7 @@ func TestAbandonADeletion(t *testing.T) {
 		a, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
 		r.must(err)
 		if r.sameVMs(was); !strings.Contains(a.Status.LastMessage, "web-0") {
-			t.Error(a.Status.LastMessage)
+			t.Errorf("got the message %q; want one that names web-0", a.Status.LastMessage)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestEveryRecordedPieceIsUsedByATestAndListedWithItsSource(t *testing.T) {
 			return err
 		}
 		if base := strings.TrimSuffix(path.Base(name), path.Ext(name)); !strings.Contains(tests.String(), base) {
-			t.Errorf("no test uses %s: remove it", name)
+			t.Errorf("no test uses the recording %s: remove it", name)
 		}
 		if owner, _, _ := strings.Cut(name, "/"); !strings.Contains(string(readme), "| "+owner) {
 			t.Errorf("README.md says no source of %s", name)

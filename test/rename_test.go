@@ -69,7 +69,7 @@ func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
 		s := r.serve()
 		g := s.group("web", 2)
 		g.Spec.Standby = 1
-		until(t, g, "it has its standby member", func(a metacontroller.Answer) bool {
+		until(t, g, "the standby member is ready", func(a metacontroller.Answer) bool {
 			return a.Status.Phase == v1alpha1.PhaseRunning && len(a.Status.Standby) == 1 && a.Status.Standby[0].Ready
 		})
 		r.must(r.Rename(web+"/web-1", "mine"))

@@ -19,7 +19,7 @@ import (
 // callUntil calls a group's hook until a condition is met.
 func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
 	r.t.Helper()
-	until(r.t, g, "it happens", func(metacontroller.Answer) bool {
+	until(r.t, g, "the condition is met", func(metacontroller.Answer) bool {
 		select {
 		case <-happened:
 			return true
@@ -63,7 +63,7 @@ func TestACloneThatArrivesAfterItsGroupIsGoneIsRefusedOrReleased(t *testing.T) {
 					return
 				}
 				// The folder isn't removed, so vCenter doesn't refuse the late clone. The replica that got the last hook call releases this clone, too.
-				eventually(t, patience, "nothing has the group's stamp", func() bool { return len(r.members()) == 0 })
+				eventually(t, patience, "no VM has the group's stamp", func() bool { return len(r.members()) == 0 })
 			})
 		})
 	}
@@ -91,7 +91,7 @@ func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 				thaw()
 				eventually(t, patience, "the folder is answered", func() bool { return late.answered("CreateFolder") })
 				late.done()
-				eventually(t, patience, "nothing of the group is left", func() bool { return len(r.VMs()) == 1 })
+				eventually(t, patience, "no VM of the group is left", func() bool { return len(r.VMs()) == 1 })
 			})
 		})
 	}
@@ -116,7 +116,7 @@ func TestTwoReplicasThatRollKeepThePromisedAvailability(t *testing.T) {
 		seen := r.sample(func() int { return tally(r.members(), isOn) })
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
 		i := 0
-		until(t, g, "all are of the other template", func(a metacontroller.Answer) bool {
+		until(t, g, "all members are of the other template", func(a metacontroller.Answer) bool {
 			i++
 			g.URL = servers[i%2].url
 			return metacontroller.Running(a) && len(r.members()) == 4 && tally(r.members(), isOfOther) == 4

@@ -51,7 +51,7 @@ func TestTwoReplicasWithAStaleParentCloneEachMemberOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := capturedRig(t)
 		a, b := r.serveWired(), r.serveWired()
-		eventually(t, patience, "both report that two members are up", func() bool {
+		eventually(t, patience, "both replicas report that two members are up", func() bool {
 			return allReady(a.post("/sync", "sync-stale-pair-1.json"), 2) && allReady(b.post("/sync", "sync-stale-pair-2.json"), 2)
 		})
 		equal(t, r.names(web), running(2))

@@ -303,7 +303,7 @@ func eventually(t testing.TB, limit time.Duration, what string, holds func() boo
 	began := time.Now()
 	for pause := 5 * time.Millisecond; !holds(); pause = min(pause*3/2, time.Second) {
 		if time.Since(began) > limit {
-			t.Fatalf("not within %s: %s", limit, what)
+			t.Fatalf("waited in vain for %s until %s", limit, what)
 		}
 		time.Sleep(pause)
 	}

@@ -284,7 +284,7 @@ func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
 		}
 		for _, id := range leastRole() {
 			if !slices.Contains(shown, id) && elsewhere[id] == "" {
-				t.Errorf("no case of lackings runs without %s", id)
+				t.Errorf("no case of lackings runs without the privilege %s: add one, or name its test in elsewhere", id)
 			}
 		}
 	})

@@ -174,7 +174,7 @@ func (s *soak) trouble() {
 		// A login whose reply is lost leaves a session that only vCenter's time limit ends.
 		for began := time.Now(); !s.watched(); time.Sleep(5 * time.Millisecond) {
 			if time.Since(began) > realPatience {
-				s.t.Errorf("not within %s: both replicas are logged in before an outage: %+v", realPatience, s.Counts())
+				s.t.Errorf("waited in vain for %s until both replicas are logged in before an outage: %+v", realPatience, s.Counts())
 				return
 			}
 		}

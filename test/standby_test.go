@@ -29,7 +29,7 @@ func withStandby(t *testing.T, r *rig, standby int32) *metacontroller.Group {
 // stocked waits until a group is RUNNING and all of its standby members are ready to be promoted.
 func stocked(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
 	t.Helper()
-	return until(t, g, "it has its standby members", func(a metacontroller.Answer) bool {
+	return until(t, g, "the standby members can be promoted", func(a metacontroller.Answer) bool {
 		n := int32(0)
 		for _, m := range a.Status.Standby {
 			if m.Ready {
@@ -86,7 +86,7 @@ func TestALifeWithStandbyMembers(t *testing.T) {
 
 		r.must(r.PowerOff(web + "/web-1"))
 		r.must(r.Destroy(web + "/web-1"))
-		until(t, g, "one is promoted", func(a metacontroller.Answer) bool {
+		until(t, g, "a standby member is promoted", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && len(a.Status.Members) == 3 && a.Status.Members[2].Name == "web-3"
 		})
 		stocked(t, g)
@@ -118,7 +118,7 @@ func TestALifeWithStandbyMembers(t *testing.T) {
 		}
 
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Standby = 0 })
-		until(t, g, "they are gone", func(a metacontroller.Answer) bool {
+		until(t, g, "the standby members are gone", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && a.Status.StandbyReplicas == 0 && len(r.members()) == 3
 		})
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Standby, s.Deletion.Policy = 1, v1alpha1.DeletionRetain })

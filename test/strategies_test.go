@@ -113,7 +113,7 @@ func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 					}
 					service := string(g.Children[plan.KindService]["web"])
 					if !gone || service == "" || strings.Contains(service, `"None"`) != c.has {
-						t.Errorf("for %s the Service was deleted: %v; it is %s", c.to, gone, service)
+						t.Errorf("for %s the Service was deleted: %v; the Service is %s", c.to, gone, service)
 					}
 				}
 				up(t, g)

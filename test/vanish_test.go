@@ -398,7 +398,7 @@ func TestManyMembersThatAUserDestroysAtOnceAreAllReplaced(t *testing.T) {
 			r.must(r.PowerOff(name))
 			r.must(r.Destroy(name))
 		}
-		a := until(t, g, "all are replaced", func(a metacontroller.Answer) bool {
+		a := until(t, g, "all members are replaced", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && r.Calls()["CloneVM_Task"] >= 70
 		})
 		if n := tallyVanished(a.Status); n > 0 || len(r.members()) != 35 {

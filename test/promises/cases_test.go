@@ -156,7 +156,7 @@ func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
 	m.t.Helper()
 	before, was := m.refs(false), m.now().Spec
 	m.edit(why, edit)
-	m.until("its status says that it is blocked", func(o v1alpha1.VmGroup, _ sight) bool {
+	m.until("the status says that clones are blocked", func(o v1alpha1.VmGroup, _ sight) bool {
 		return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionCloneBlocked)
 	})
 	time.Sleep(3 * time.Second) // for the removals that must not begin (on a slow machine, the test may miss one)
@@ -235,7 +235,7 @@ func (m *led) told(reason string, about ...string) {
 	}
 	for _, one := range about {
 		if !slices.ContainsFunc(all, func(message string) bool { return strings.Contains(message, one) }) {
-			m.t.Errorf("no Event %s about %s arrived: %q", reason, one, all)
+			m.t.Errorf("got the Events %s %q; want one about %s", reason, all, one)
 		}
 	}
 }
@@ -275,12 +275,12 @@ func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 		var files mo.VirtualMachine
 		m.vc.must(vm.Properties(m.vc.ctx, vm.Reference(), []string{"config.files"}, &files))
 		m.edit("pause", func(s *v1alpha1.VmGroupSpec) { s.Paused = true })
-		m.until("it is paused", func(o v1alpha1.VmGroup, _ sight) bool { return o.Status.ObservedGeneration == o.Generation })
+		m.until("the pause is observed", func(o v1alpha1.VmGroup, _ sight) bool { return o.Status.ObservedGeneration == o.Generation })
 		m.history.touch(ref)
 		m.vc.task(vm.PowerOff(m.vc.ctx))
 		m.vc.must(vm.Unregister(m.vc.ctx))
 		m.edit("go on", func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
-		m.until("its member is missing", func(o v1alpha1.VmGroup, _ sight) bool {
+		m.until("the status says that the member vanished", func(o v1alpha1.VmGroup, _ sight) bool {
 			return meta.IsStatusConditionTrue(o.Status.Conditions, "MembersVanished") && m.refs(true)[member] == ""
 		})
 		m.edit("give it up", func(s *v1alpha1.VmGroupSpec) { s.Replace = []v1alpha1.Replacement{{Name: member, MoRef: ref}} })

@@ -59,7 +59,7 @@ func (s *service) choose() (string, error) {
 			}
 		}
 		if len(up) == 0 {
-			return "", fmt.Errorf("no replica is up")
+			return "", fmt.Errorf("all replicas are down")
 		}
 		s.at = up[s.random.IntN(len(up))]
 	}

@@ -121,7 +121,7 @@ func replaceAMember(t *testing.T, s *stage) {
 	m.edit("replace replace-1", func(s *v1alpha1.VmGroupSpec) {
 		s.Replace = []v1alpha1.Replacement{{Name: "replace-1", MoRef: ref}}
 	})
-	m.until("its VM is another", func(_ v1alpha1.VmGroup, all sight) bool { return all.vms[ref].ref == "" })
+	m.until("the replaced VM is gone", func(_ v1alpha1.VmGroup, all sight) bool { return all.vms[ref].ref == "" })
 	m.settle(false)
 	after := m.refs(true)
 	for name, was := range want {
@@ -171,7 +171,7 @@ func pause(t *testing.T, s *stage) {
 	m.edit("pause", func(s *v1alpha1.VmGroupSpec) {
 		s.Paused, s.Replicas, s.Template = true, new(int32(1)), "vm-operator-template-2"
 	})
-	m.until("its status says that it is paused", func(o v1alpha1.VmGroup, _ sight) bool {
+	m.until("the status says that the group is paused", func(o v1alpha1.VmGroup, _ sight) bool {
 		return meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionPaused) && o.Status.ObservedGeneration == o.Generation
 	})
 	time.Sleep(2 * time.Second) // for the changes that must not happen

@@ -178,7 +178,7 @@ func (m *led) settle(held bool) {
 	settled := func(o v1alpha1.VmGroup, all sight) bool {
 		return o.Status.Phase == v1alpha1.PhaseRunning && o.Status.ObservedGeneration == o.Generation && m.wrong(all, held) == ""
 	}
-	m.until("it is as its spec says", func(o v1alpha1.VmGroup, all sight) bool {
+	m.until("the group is as its spec says", func(o v1alpha1.VmGroup, all sight) bool {
 		return settled(o, all) && settled(m.now(), m.vc.now())
 	})
 	m.say("%s: settled", m.name)
@@ -204,7 +204,7 @@ func (m *led) end() {
 	before, _ := m.members(m.vc.now())
 	retain := m.now().Spec.Deletion.Policy == v1alpha1.DeletionRetain
 	m.remove()
-	m.until("it is gone", func(v1alpha1.VmGroup, sight) bool { return m.isGone() })
+	m.until("the group is gone", func(v1alpha1.VmGroup, sight) bool { return m.isGone() })
 	members, quarantined := m.members(m.vc.now())
 	if m.broken() {
 		return

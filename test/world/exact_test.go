@@ -112,7 +112,7 @@ func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
 				t.Logf("seed %d: %s; shrunk from %d events to %d", seed, o.wrong, len(events), len(least))
 				return
 			}
-			t.Error("no life finds the defect and shrinks to few enough events")
+			t.Error("want a life that finds the defect and shrinks to few enough events; got none")
 		})
 	}
 }
