@@ -111,7 +111,7 @@ promises: ## Check promises to users from outside, while the server is killed (P
 	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/promises -promises.lives $(PROMISES) -promises.seed $(SEED)
 
 .PHONY: planted
-planted: ## Plant each defect of test/planted, and print which tests see it (ONLY='gate' for some)
+planted: ## Plant each defect of test/planted, and print which tests see it (ONLY='precondition' for some)
 	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/planted -planted -planted.only '$(ONLY)'
 
 .PHONY: soak
