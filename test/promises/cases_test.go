@@ -29,7 +29,7 @@ func scripted(t *testing.T, replicas int) *stage {
 	return newStage(t, 1, replicas)
 }
 
-func (s *stage) settled(t testing.TB, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *led {
+func (s *stage) settled(t testing.TB, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *watchedGroup {
 	t.Helper()
 	m := s.apply(t, rand.New(rand.NewPCG(1, 100)), name, spec, with...)
 	t.Cleanup(m.verdict)
@@ -46,7 +46,7 @@ func TestAScaleInDestroysNoMoreThanItSaysWhenTheServerIsKilledInItsMidst(t *test
 		m := s.settled(t, fmt.Sprintf("ox%d", round), spec)
 		before := m.refs(true)
 		m.edit("scale from 12 to 6", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(6)) })
-		m.until("two VMs are gone", func(_ v1alpha1.VmGroup, all sight) bool {
+		m.until("two VMs are gone", func(_ v1alpha1.VmGroup, all inventory) bool {
 			members, _ := m.members(all)
 			return len(members) <= 10
 		})
@@ -65,7 +65,7 @@ func TestAScaleInDestroysNoMoreThanItSaysInARolloutOfTheServer(t *testing.T) {
 	m := s.settled(t, "ox", spec(10))
 	before := m.refs(true)
 	m.edit("scale from 10 to 3", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
-	m.until("one VM is gone", func(_ v1alpha1.VmGroup, all sight) bool {
+	m.until("one VM is gone", func(_ v1alpha1.VmGroup, all inventory) bool {
 		members, _ := m.members(all)
 		return len(members) <= 9
 	})
@@ -88,7 +88,7 @@ func TestAReplicaThatDoesNotKnowOfAScaleInClonesNoMemberInItsPlace(t *testing.T)
 	s.links[0].cut() // replica 0 may act until its lease ends, but sees no change of vCenter
 	s.service.prefer(1)
 	m.edit("scale from 6 to 2", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
-	m.until("four are gone", func(_ v1alpha1.VmGroup, all sight) bool {
+	m.until("four are gone", func(_ v1alpha1.VmGroup, all inventory) bool {
 		members, _ := m.members(all)
 		return len(members) <= 3
 	})
@@ -121,7 +121,7 @@ func TestADeletionTakesNoDiskOfARunningVMBesideAReplicaThatDoesNotKnowOfIt(t *te
 }
 
 // exactly checks that the group has just the members with the n lowest ordinals, each with the VM that it had before.
-func (m *led) exactly(before map[string]string, n int) {
+func (m *watchedGroup) exactly(before map[string]string, n int) {
 	m.t.Helper()
 	after := m.refs(false)
 	if len(after) != n {
@@ -152,11 +152,11 @@ func TestAnEditThatCannotSucceedTakesNoMemberDown(t *testing.T) {
 }
 
 // blocked makes an edit that cannot succeed, and reverts it: no member is taken down.
-func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
+func (m *watchedGroup) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
 	m.t.Helper()
 	before, was := m.refs(false), m.now().Spec
 	m.edit(why, edit)
-	m.until("the status says that clones are blocked", func(o v1alpha1.VmGroup, _ sight) bool {
+	m.until("the status says that clones are blocked", func(o v1alpha1.VmGroup, _ inventory) bool {
 		return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionCloneBlocked)
 	})
 	time.Sleep(3 * time.Second) // for the removals that must not begin (on a slow machine, the test may miss one)
@@ -172,7 +172,7 @@ func TestACanaryIsRolledBackAsTheDocumentsSay(t *testing.T) {
 	m := s.settled(t, "web", spec(4))
 	one := intstr.FromInt32(1)
 	m.edit("1. a canary", func(s *v1alpha1.VmGroupSpec) { s.Template, s.Update.Canary = "vm-operator-template-2", &one })
-	m.until("one member is of the new template, and the update holds", func(o v1alpha1.VmGroup, all sight) bool {
+	m.until("one member is of the new template, and the update holds", func(o v1alpha1.VmGroup, all inventory) bool {
 		return m.made("vm-operator-template-2", all) == 1 && meta.IsStatusConditionTrue(o.Status.Conditions, "UpdateHeld") &&
 			o.Status.ObservedGeneration == o.Generation && o.Status.Phase == v1alpha1.PhaseRunning
 	})
@@ -185,7 +185,7 @@ func TestACanaryIsRolledBackAsTheDocumentsSay(t *testing.T) {
 }
 
 // made returns how many of the running members were cloned from a template.
-func (m *led) made(template string, all sight) (n int) {
+func (m *watchedGroup) made(template string, all inventory) (n int) {
 	members, _ := m.members(all)
 	for _, v := range members {
 		if v.on && v.from == templates[template] {
@@ -223,7 +223,7 @@ func (p *process) warnsOfNothingAbout(t *testing.T, group string) {
 }
 
 // told checks that Events with this reason arrived, and that each of these texts is in one of them.
-func (m *led) told(reason string, about ...string) {
+func (m *watchedGroup) told(reason string, about ...string) {
 	m.t.Helper()
 	m.mu().Lock()
 	defer m.mu().Unlock()
@@ -244,7 +244,7 @@ func TestMembersThatAScaleInRemovedAreNoUsersDoing(t *testing.T) {
 	s := scripted(t, 1)
 	m := s.settled(t, "web", spec(8))
 	m.edit("scale from 8 to 1", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(1)) })
-	m.until("the scale-in has begun", func(o v1alpha1.VmGroup, _ sight) bool { return o.Status.ObservedGeneration == o.Generation })
+	m.until("the scale-in has begun", func(o v1alpha1.VmGroup, _ inventory) bool { return o.Status.ObservedGeneration == o.Generation })
 	s.service.set(0, "") // no further call stores which members are chosen; the server continues until its lease ends
 	for began := time.Now(); time.Since(began) < lease && len(m.refs(false)) == 8; {
 		time.Sleep(20 * time.Millisecond)
@@ -252,7 +252,7 @@ func TestMembersThatAScaleInRemovedAreNoUsersDoing(t *testing.T) {
 	s.kill(0)
 	s.serve(0)
 	for gone := 2; gone < 7; gone += 2 {
-		m.until(fmt.Sprintf("%d VMs are gone", gone), func(_ v1alpha1.VmGroup, all sight) bool {
+		m.until(fmt.Sprintf("%d VMs are gone", gone), func(_ v1alpha1.VmGroup, all inventory) bool {
 			members, _ := m.members(all)
 			return len(members) <= 8-gone
 		})
@@ -275,12 +275,12 @@ func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 		var files mo.VirtualMachine
 		m.vc.must(vm.Properties(m.vc.ctx, vm.Reference(), []string{"config.files"}, &files))
 		m.edit("pause", func(s *v1alpha1.VmGroupSpec) { s.Paused = true })
-		m.until("the pause is observed", func(o v1alpha1.VmGroup, _ sight) bool { return o.Status.ObservedGeneration == o.Generation })
+		m.until("the pause is observed", func(o v1alpha1.VmGroup, _ inventory) bool { return o.Status.ObservedGeneration == o.Generation })
 		m.history.touch(ref)
 		m.vc.task(vm.PowerOff(m.vc.ctx))
 		m.vc.must(vm.Unregister(m.vc.ctx))
 		m.edit("go on", func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
-		m.until("the status says that the member vanished", func(o v1alpha1.VmGroup, _ sight) bool {
+		m.until("the status says that the member vanished", func(o v1alpha1.VmGroup, _ inventory) bool {
 			return meta.IsStatusConditionTrue(o.Status.Conditions, "MembersVanished") && m.refs(true)[member] == ""
 		})
 		m.edit("give it up", func(s *v1alpha1.VmGroupSpec) { s.Replace = []v1alpha1.Replacement{{Name: member, MoRef: ref}} })
@@ -296,7 +296,7 @@ func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
 			err := m.vc.vm(back).Properties(m.vc.ctx, m.vc.vm(back).Reference(), []string{"runtime.powerState", "config.instanceUuid"}, &is)
 			return err == nil && is.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff && is.Config.InstanceUuid == first.uuid
 		}
-		m.until("the VM that came back is kept, and the status says so", func(o v1alpha1.VmGroup, _ sight) bool {
+		m.until("the VM that came back is kept, and the status says so", func(o v1alpha1.VmGroup, _ inventory) bool {
 			return kept() && o.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(o.Status.Conditions, "DuplicateMember") &&
 				slices.ContainsFunc(o.Status.Quarantined, func(q v1alpha1.Quarantined) bool { return q.MoRef == back })
 		})

@@ -48,7 +48,7 @@ const (
 func randomLives(t *testing.T, seed uint64, replicas int) {
 	s := newStage(t, seed, replicas)
 	s.strangers()
-	var all []*led
+	var all []*watchedGroup
 	var busy sync.WaitGroup
 	for i := range groupsAtOnce {
 		random := rand.New(rand.NewPCG(seed, 100+uint64(i)))
@@ -59,11 +59,11 @@ func randomLives(t *testing.T, seed uint64, replicas int) {
 		busy.Go(m.live)
 	}
 	ended := make(chan struct{})
-	var mischief sync.WaitGroup
-	mischief.Go(func() { s.mischief(rand.New(rand.NewPCG(seed, 3)), ended) })
+	var disrupt sync.WaitGroup
+	disrupt.Go(func() { s.disrupt(rand.New(rand.NewPCG(seed, 3)), ended) })
 	busy.Wait()
 	close(ended)
-	mischief.Wait()
+	disrupt.Wait()
 	for _, m := range all {
 		m.verdict()
 	}
@@ -78,7 +78,7 @@ func (s *stage) strangers() {
 		s.foreign[ref] = vm{}
 		s.mu.Unlock()
 	}
-	var now sight
+	var now inventory
 	eventually(s.t, "the strangers run", func() bool {
 		now = s.vc.now()
 		for ref := range s.foreign {
@@ -106,8 +106,8 @@ func (s *stage) untouched() {
 	}
 }
 
-// mischief kills, stops and cuts off the server's replicas until ended is closed, often a moment after an edit.
-func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
+// disrupt kills, stops and cuts off the server's replicas until ended is closed, often a moment after an edit.
+func (s *stage) disrupt(random *rand.Rand, ended <-chan struct{}) {
 	pause := func(most time.Duration) {
 		select {
 		case <-ended:
@@ -217,14 +217,14 @@ func anyLimits(random *rand.Rand, s *v1alpha1.VmGroupSpec) {
 }
 
 // operations are the changes of which a life consists, by the names for -promises.only.
-var operations = map[string]func(*led){
-	"scale": (*led).scale, "scaleInAndBack": (*led).scaleInAndBack, "roll": (*led).roll, "rollAndBack": (*led).rollAndBack, "resize": (*led).resize,
-	"replace": (*led).replaceOne, "standby": (*led).standby, "limits": (*led).limits, "both": (*led).both, "destroyed": (*led).destroyed,
-	"poweredOff": (*led).poweredOff, "impossible": (*led).impossible, "canary": (*led).canary,
+var operations = map[string]func(*watchedGroup){
+	"scale": (*watchedGroup).scale, "scaleInAndBack": (*watchedGroup).scaleInAndBack, "roll": (*watchedGroup).roll, "rollAndBack": (*watchedGroup).rollAndBack, "resize": (*watchedGroup).resize,
+	"replace": (*watchedGroup).replaceOne, "standby": (*watchedGroup).standby, "limits": (*watchedGroup).limits, "both": (*watchedGroup).both, "destroyed": (*watchedGroup).destroyed,
+	"poweredOff": (*watchedGroup).poweredOff, "impossible": (*watchedGroup).impossible, "canary": (*watchedGroup).canary,
 }
 
 // live waits for a new group to match its spec, makes some changes, and deletes the group.
-func (m *led) live() {
+func (m *watchedGroup) live() {
 	m.settle(false)
 	names := slices.Sorted(maps.Keys(operations))
 	if *only != "" {
@@ -246,10 +246,10 @@ func (m *led) live() {
 }
 
 // moment waits for a random time, so that the next edit comes while the server works.
-func (m *led) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond) }
+func (m *watchedGroup) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond) }
 
 // scale sets replicas, and checks that the right members were removed, and that the others kept their VMs.
-func (m *led) scale() {
+func (m *watchedGroup) scale() {
 	before, to := m.refs(false), int32(m.random.IntN(9))
 	from := *m.now().Spec.Replicas
 	members, _ := m.members(m.vc.now())
@@ -260,7 +260,7 @@ func (m *led) scale() {
 }
 
 // inOrder checks that a scale-in removed members in the order of spec.scaleIn.
-func (m *led) inOrder(before []vm) {
+func (m *watchedGroup) inOrder(before []vm) {
 	o, after := m.now(), m.refs(false)
 	order := o.Spec.ScaleIn.Order
 	if o.Spec.HasPersistentDisks() {
@@ -281,13 +281,13 @@ func (m *led) inOrder(before []vm) {
 	}
 }
 
-func (m *led) ordinal(v vm) (n int) {
+func (m *watchedGroup) ordinal(v vm) (n int) {
 	_, _ = fmt.Sscanf(v.name[len(m.name):], "-%d", &n)
 	return n
 }
 
 // kept checks that at most but members have lost the VM that they had.
-func (m *led) kept(before map[string]string, but int) {
+func (m *watchedGroup) kept(before map[string]string, but int) {
 	gone := 0
 	after := m.refs(false)
 	for name, ref := range before {
@@ -300,13 +300,13 @@ func (m *led) kept(before map[string]string, but int) {
 	}
 }
 
-func (m *led) acts() int {
+func (m *watchedGroup) acts() int {
 	_, _, acts := m.history.window()
 	return acts
 }
 
 // scaleInAndBack begins a scale-in, and reverts it while the server works.
-func (m *led) scaleInAndBack() {
+func (m *watchedGroup) scaleInAndBack() {
 	from := *m.now().Spec.Replicas
 	to := int32(m.random.IntN(int(from) + 1))
 	m.edit(fmt.Sprintf("scale from %d to %d", from, to), func(s *v1alpha1.VmGroupSpec) { s.Replicas = &to })
@@ -323,13 +323,13 @@ func other(template string) string {
 }
 
 // roll updates the members to the other template.
-func (m *led) roll() {
+func (m *watchedGroup) roll() {
 	m.edit("roll", func(s *v1alpha1.VmGroupSpec) { s.Template = other(s.Template) })
 	m.settle(false)
 }
 
 // rollAndBack begins an update, and reverts it while the server works.
-func (m *led) rollAndBack() {
+func (m *watchedGroup) rollAndBack() {
 	m.edit("roll", func(s *v1alpha1.VmGroupSpec) { s.Template = other(s.Template) })
 	m.moment()
 	m.edit("roll back", func(s *v1alpha1.VmGroupSpec) { s.Template = other(s.Template) })
@@ -337,7 +337,7 @@ func (m *led) rollAndBack() {
 }
 
 // canary tries a change on some members, and then completes or reverts it.
-func (m *led) canary() {
+func (m *watchedGroup) canary() {
 	before := m.now()
 	many := []intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")}[m.random.IntN(3)]
 	replicas := int(*before.Spec.Replicas)
@@ -361,7 +361,7 @@ func (m *led) canary() {
 }
 
 // impossible makes an edit that cannot succeed, and reverts it.
-func (m *led) impossible() {
+func (m *watchedGroup) impossible() {
 	if o := m.now(); *o.Spec.Replicas+o.Spec.Standby == 0 {
 		return // nothing is cloned, so nothing can be blocked
 	}
@@ -372,13 +372,13 @@ func (m *led) impossible() {
 	}
 }
 
-func (m *led) resize() {
+func (m *watchedGroup) resize() {
 	m.edit("resize", func(s *v1alpha1.VmGroupSpec) { s.CPU = 5 - s.CPU })
 	m.settle(false)
 }
 
 // both scales and updates at once.
-func (m *led) both() {
+func (m *watchedGroup) both() {
 	to := int32(1 + m.random.IntN(8))
 	m.edit(fmt.Sprintf("roll, and scale to %d", to), func(s *v1alpha1.VmGroupSpec) {
 		s.Template, s.Replicas = other(s.Template), &to
@@ -387,7 +387,7 @@ func (m *led) both() {
 }
 
 // some returns a member, by name and moRef.
-func (m *led) some(running bool) (name, ref string) {
+func (m *watchedGroup) some(running bool) (name, ref string) {
 	refs := m.refs(running)
 	var names []string
 	for name := range refs {
@@ -402,14 +402,14 @@ func (m *led) some(running bool) (name, ref string) {
 }
 
 // replaceOne names a member in spec.replace: the server replaces that member, and no other.
-func (m *led) replaceOne() {
+func (m *watchedGroup) replaceOne() {
 	before := m.refs(false)
 	name, ref := m.some(true)
 	if ref == "" {
 		return
 	}
 	m.edit("replace "+name, func(s *v1alpha1.VmGroupSpec) { s.Replace = []v1alpha1.Replacement{{Name: name, MoRef: ref}} })
-	m.until(ref+" is replaced", func(_ v1alpha1.VmGroup, all sight) bool {
+	m.until(ref+" is replaced", func(_ v1alpha1.VmGroup, all inventory) bool {
 		members, _ := m.members(all)
 		_, stays := byRef(members, ref)
 		return !stays
@@ -421,7 +421,7 @@ func (m *led) replaceOne() {
 }
 
 // standby changes how many standby members there are.
-func (m *led) standby() {
+func (m *watchedGroup) standby() {
 	if o := m.now(); o.Spec.HasPersistentDisks() {
 		return
 	}
@@ -431,7 +431,7 @@ func (m *led) standby() {
 }
 
 // limits draws other limits, for the changes that follow.
-func (m *led) limits() {
+func (m *watchedGroup) limits() {
 	way := m.now().Spec.Update.Resize
 	m.edit("other limits", func(s *v1alpha1.VmGroupSpec) {
 		anyLimits(m.random, s)
@@ -441,7 +441,7 @@ func (m *led) limits() {
 }
 
 // destroyed has an administrator destroy a member.
-func (m *led) destroyed() {
+func (m *watchedGroup) destroyed() {
 	name, ref := m.some(true)
 	if ref == "" {
 		return
@@ -459,7 +459,7 @@ func (m *led) destroyed() {
 }
 
 // poweredOff has an administrator power a member off.
-func (m *led) poweredOff() {
+func (m *watchedGroup) poweredOff() {
 	name, ref := m.some(true)
 	if ref == "" {
 		return

@@ -39,7 +39,7 @@ func TestTheProceduresOfTheDocumentsDoWhatTheySay(t *testing.T) {
 }
 
 // expect checks that each member has the wanted VM.
-func (m *led) expect(what string, want map[string]string) {
+func (m *watchedGroup) expect(what string, want map[string]string) {
 	m.t.Helper()
 	if got := m.refs(true); !maps.Equal(got, want) && !m.broken() {
 		m.t.Errorf("%s: the members are %v, want %v", what, got, want)
@@ -121,7 +121,7 @@ func replaceAMember(t *testing.T, s *stage) {
 	m.edit("replace replace-1", func(s *v1alpha1.VmGroupSpec) {
 		s.Replace = []v1alpha1.Replacement{{Name: "replace-1", MoRef: ref}}
 	})
-	m.until("the replaced VM is gone", func(_ v1alpha1.VmGroup, all sight) bool { return all.vms[ref].ref == "" })
+	m.until("the replaced VM is gone", func(_ v1alpha1.VmGroup, all inventory) bool { return all.vms[ref].ref == "" })
 	m.settle(false)
 	after := m.refs(true)
 	for name, was := range want {
@@ -153,7 +153,7 @@ func holdAMember(t *testing.T, s *stage) {
 	const key = "hold.vm.codeconnect.vmworld.com/handover-0"
 	m.annotate(key, "hold-2/"+want["hold-2"])
 	m.edit("scale in", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
-	m.until("hold-2 is held", func(o v1alpha1.VmGroup, _ sight) bool {
+	m.until("hold-2 is held", func(o v1alpha1.VmGroup, _ inventory) bool {
 		return slices.ContainsFunc(o.Status.Members, func(m v1alpha1.Member) bool { return m.Name == "hold-2" && !m.HeldUntil.IsZero() })
 	})
 	time.Sleep(2 * time.Second) // for the removal that must not happen
@@ -171,7 +171,7 @@ func pause(t *testing.T, s *stage) {
 	m.edit("pause", func(s *v1alpha1.VmGroupSpec) {
 		s.Paused, s.Replicas, s.Template = true, new(int32(1)), "vm-operator-template-2"
 	})
-	m.until("the status says that the group is paused", func(o v1alpha1.VmGroup, _ sight) bool {
+	m.until("the status says that the group is paused", func(o v1alpha1.VmGroup, _ inventory) bool {
 		return meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionPaused) && o.Status.ObservedGeneration == o.Generation
 	})
 	time.Sleep(2 * time.Second) // for the changes that must not happen

@@ -64,7 +64,7 @@ func start(t testing.TB, name string, args ...string) *process {
 // said waits for a log line with a field, and returns the value of the field.
 func (p *process) said(t testing.TB, field string) string {
 	t.Helper()
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(timeout); ; {
 		select {
 		case line, open := <-p.lines:
 			if !open {

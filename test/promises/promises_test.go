@@ -2,7 +2,7 @@
 
 // Package promises checks from outside, as a user could, what README ("What you can rely on") and the documents promise. The embedded vCenter
 // runs in one process, and the server in others, which the suite kills at any moment while vCenter keeps running. The suite calls the hooks as
-// Metacontroller does, and judges the result by the VMs in vCenter and their identities.
+// Metacontroller does, and checks the result by the VMs in vCenter and their identities.
 //
 // The suite uses only the API's types, the binary with its flags, the hooks' JSON and vCenter's API, and nothing of how the server works. A
 // change of the server may need additional tests here, but must not need changes of the existing ones.
@@ -32,8 +32,8 @@ var (
 	keepLog = flag.Bool("promises.log", false, "print the servers' logs and the diary of each life, also of one that kept all promises")
 )
 
-// patience is how long the tests wait for a condition. It is long enough that no test depends on the speed of the machine.
-const patience = 3 * time.Minute
+// timeout is how long the tests wait for a condition. It is long enough that no test depends on the speed of the machine.
+const timeout = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -89,7 +89,7 @@ func build(to string) error {
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			t.Fatalf("never: %s", what)
 		}
 	}

@@ -32,7 +32,7 @@ type stage struct {
 	edited  chan struct{} // signals that a group was edited
 
 	mu    sync.Mutex
-	all   []*led
+	all   []*watchedGroup
 	diary []string
 	names int
 }
@@ -103,10 +103,10 @@ func (s *stage) terminate(replica int) {
 	s.servers[replica].terminate()
 }
 
-// led is a group on a stage, with the judge of its promises and its source of random choices.
-type led struct {
+// watchedGroup is a group on a stage, with the checker of its promises and its source of random choices.
+type watchedGroup struct {
 	*stage
-	*judge
+	*checker
 	t      testing.TB
 	vc     *vcenter
 	random *rand.Rand
@@ -119,10 +119,10 @@ func spec(replicas int32) v1alpha1.VmGroupSpec {
 }
 
 // apply applies a group.
-func (s *stage) apply(t testing.TB, random *rand.Rand, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *led {
+func (s *stage) apply(t testing.TB, random *rand.Rand, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *watchedGroup {
 	ofGroup := rand.New(rand.NewPCG(random.Uint64(), 0)) // the group runs on a goroutine of its own
 	g := newGroup(s.service, ofGroup, name, spec, func(format string, args ...any) { s.say(name+": "+format, args...) })
-	m := &led{stage: s, judge: newJudge(g, s.isForeign), t: t, vc: s.vc.as(t), random: random}
+	m := &watchedGroup{stage: s, checker: newChecker(g, s.isForeign), t: t, vc: s.vc.as(t), random: random}
 	for _, set := range with {
 		set(g)
 	}
@@ -135,8 +135,8 @@ func (s *stage) apply(t testing.TB, random *rand.Rand, name string, spec v1alpha
 }
 
 // edit changes the spec, as kubectl edit does.
-func (m *led) edit(why string, change func(*v1alpha1.VmGroupSpec)) {
-	m.judge.edit(why, change)
+func (m *watchedGroup) edit(why string, change func(*v1alpha1.VmGroupSpec)) {
+	m.checker.edit(why, change)
 	select {
 	case m.edited <- struct{}{}:
 	default:
@@ -150,11 +150,11 @@ func (s *stage) isForeign(ref string) bool {
 	return is
 }
 
-// broken reports whether the judge has found a broken promise.
-func (m *led) broken() bool { return len(m.history.violations()) > 0 }
+// broken reports whether the checker has found a broken promise.
+func (m *watchedGroup) broken() bool { return len(m.history.violations()) > 0 }
 
 // until waits until a condition is met by the group and vCenter, or a promise is broken.
-func (m *led) until(what string, holds func(o v1alpha1.VmGroup, all sight) bool) {
+func (m *watchedGroup) until(what string, holds func(o v1alpha1.VmGroup, all inventory) bool) {
 	m.t.Helper()
 	last := ""
 	defer func() {
@@ -173,12 +173,12 @@ func (m *led) until(what string, holds func(o v1alpha1.VmGroup, all sight) bool)
 }
 
 // settle waits until the group matches its spec. held: an update may be held.
-func (m *led) settle(held bool) {
+func (m *watchedGroup) settle(held bool) {
 	m.t.Helper()
-	settled := func(o v1alpha1.VmGroup, all sight) bool {
+	settled := func(o v1alpha1.VmGroup, all inventory) bool {
 		return o.Status.Phase == v1alpha1.PhaseRunning && o.Status.ObservedGeneration == o.Generation && m.wrong(all, held) == ""
 	}
-	m.until("the group is as its spec says", func(o v1alpha1.VmGroup, all sight) bool {
+	m.until("the group is as its spec says", func(o v1alpha1.VmGroup, all inventory) bool {
 		return settled(o, all) && settled(m.now(), m.vc.now())
 	})
 	m.say("%s: settled", m.name)
@@ -186,7 +186,7 @@ func (m *led) settle(held bool) {
 }
 
 // refs returns the moRefs of the members by name: of all members, or only of those that run.
-func (m *led) refs(running bool) map[string]string {
+func (m *watchedGroup) refs(running bool) map[string]string {
 	m.t.Helper()
 	members, _ := m.members(m.vc.now())
 	refs := map[string]string{}
@@ -199,12 +199,12 @@ func (m *led) refs(running bool) map[string]string {
 }
 
 // end deletes the group, and checks that only the members of spec.deletion.policy Retain, and the persistent disks, are left.
-func (m *led) end() {
+func (m *watchedGroup) end() {
 	m.t.Helper()
 	before, _ := m.members(m.vc.now())
 	retain := m.now().Spec.Deletion.Policy == v1alpha1.DeletionRetain
 	m.remove()
-	m.until("the group is gone", func(v1alpha1.VmGroup, sight) bool { return m.isGone() })
+	m.until("the group is gone", func(v1alpha1.VmGroup, inventory) bool { return m.isGone() })
 	members, quarantined := m.members(m.vc.now())
 	if m.broken() {
 		return
@@ -226,12 +226,12 @@ func (m *led) end() {
 	}
 }
 
-func (m *led) mu() *sync.Mutex { return &m.judge.group.mu }
+func (m *watchedGroup) mu() *sync.Mutex { return &m.checker.group.mu }
 
 // verdict fails the test with all promises that were broken.
-func (m *led) verdict() {
+func (m *watchedGroup) verdict() {
 	m.t.Helper()
-	m.judgeEvents()
+	m.checkEvents()
 	for _, broken := range m.history.violations() {
 		m.t.Errorf("%s: %s", m.name, broken)
 	}

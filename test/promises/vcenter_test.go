@@ -45,14 +45,14 @@ func (v vm) String() string {
 	return fmt.Sprintf("%s (%s, %s, from %s, %d CPUs)", v.name, v.ref, power, v.from, v.cpu)
 }
 
-// sight is vCenter's inventory at one moment: VMs and folders by moRef.
-type sight struct {
+// inventory is vCenter's inventory at one moment: VMs and folders by moRef.
+type inventory struct {
 	vms     map[string]vm
 	folders map[string][2]string // name, and the moRef of the parent
 }
 
 // folder returns the moRef of the folder at the path of these names; "" if there is none.
-func (s sight) folder(names ...string) string {
+func (s inventory) folder(names ...string) string {
 	for ref := range s.folders {
 		at := ref
 		for _, name := range slices.Backward(names) {
@@ -70,7 +70,7 @@ func (s sight) folder(names ...string) string {
 }
 
 // in returns the VMs in a folder, by name.
-func (s sight) in(folder string) (all []vm) {
+func (s inventory) in(folder string) (all []vm) {
 	for _, v := range s.vms {
 		if v.folder == folder && folder != "" {
 			all = append(all, v)
@@ -94,8 +94,8 @@ type administrator struct {
 	renaming sync.Mutex
 	beat     int // the number in the beacon's name; guarded by renaming
 	mu       sync.Mutex
-	last     sight
-	watch    []func(before, after sight)
+	last     inventory
+	watch    []func(before, after inventory)
 }
 
 // as returns v for another test, which v then fails on errors.
@@ -106,7 +106,7 @@ func connect(t testing.TB, sdk *url.URL) *vcenter {
 	u := *sdk
 	u.User = url.UserPassword("administrator", "secret")
 	ctx, cancel := context.WithCancel(context.Background())
-	v := &vcenter{t, &administrator{ctx: ctx, last: sight{map[string]vm{}, map[string][2]string{}}}}
+	v := &vcenter{t, &administrator{ctx: ctx, last: inventory{map[string]vm{}, map[string][2]string{}}}}
 	v.client = v.dial(&u)
 	v.finder = find.NewFinder(v.client.Client)
 	datacenter, err := v.finder.DefaultDatacenter(ctx)
@@ -161,7 +161,7 @@ func (v *vcenter) follow(client *govmomi.Client) error {
 	if err != nil {
 		return err
 	}
-	next := sight{map[string]vm{}, map[string][2]string{}}
+	next := inventory{map[string]vm{}, map[string][2]string{}}
 	for version := ""; ; {
 		res, err := methods.WaitForUpdatesEx(v.ctx, client.Client, &types.WaitForUpdatesEx{This: client.ServiceContent.PropertyCollector, Version: version,
 			Options: &types.WaitOptions{MaxWaitSeconds: types.NewInt32(60)}})
@@ -178,12 +178,12 @@ func (v *vcenter) follow(client *govmomi.Client) error {
 			}
 		}
 		if res.Returnval.Truncated == nil || !*res.Returnval.Truncated {
-			v.saw(sight{maps.Clone(next.vms), maps.Clone(next.folders)})
+			v.saw(inventory{maps.Clone(next.vms), maps.Clone(next.folders)})
 		}
 	}
 }
 
-func (s sight) take(change types.ObjectUpdate) {
+func (s inventory) take(change types.ObjectUpdate) {
 	ref := change.Obj.Value
 	if change.Kind == types.ObjectUpdateKindLeave {
 		delete(s.vms, ref)
@@ -235,7 +235,7 @@ func (s sight) take(change types.ObjectUpdate) {
 	}
 }
 
-func (v *vcenter) saw(now sight) {
+func (v *vcenter) saw(now inventory) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, watch := range v.watch {
@@ -245,14 +245,14 @@ func (v *vcenter) saw(now sight) {
 }
 
 // onChange calls a function for each change from now on, with the inventory before and after the change.
-func (v *vcenter) onChange(watch func(before, after sight)) {
+func (v *vcenter) onChange(watch func(before, after inventory)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.watch = append(v.watch, watch)
 }
 
 // now returns vCenter's inventory with all changes made before the call.
-func (v *vcenter) now() (s sight) {
+func (v *vcenter) now() (s inventory) {
 	v.t.Helper()
 	v.renaming.Lock()
 	v.beat++

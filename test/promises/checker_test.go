@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// judge watches one group in vCenter, and notes each promise that is broken.
-type judge struct {
+// checker watches one group in vCenter, and notes each promise that is broken.
+type checker struct {
 	*group
 	namespace, name string
 	member          *regexp.Regexp
@@ -20,21 +20,21 @@ type judge struct {
 	owner           map[string]string   // by the disk's id: the name of the member that has it
 }
 
-func newJudge(g *group, foreign func(ref string) bool) *judge {
+func newChecker(g *group, foreign func(ref string) bool) *checker {
 	o := g.now()
-	return &judge{group: g, namespace: o.Namespace, name: o.Name, member: regexp.MustCompile("^" + regexp.QuoteMeta(o.Name) + "-(0|[1-9][0-9]*)$"),
+	return &checker{group: g, namespace: o.Namespace, name: o.Name, member: regexp.MustCompile("^" + regexp.QuoteMeta(o.Name) + "-(0|[1-9][0-9]*)$"),
 		foreign: foreign, disks: map[string][]string{}, owner: map[string]string{}}
 }
 
 // members returns the group's VMs that are members or standby members, and those in quarantine.
-func (j *judge) members(s sight) (members, quarantined []vm) {
-	folder := s.folder("vm-operator", j.namespace, j.name)
+func (c *checker) members(s inventory) (members, quarantined []vm) {
+	folder := s.folder("vm-operator", c.namespace, c.name)
 	for _, v := range s.in(folder) {
-		if j.member.MatchString(v.name) && !j.foreign(v.ref) {
+		if c.member.MatchString(v.name) && !c.foreign(v.ref) {
 			members = append(members, v)
 		}
 	}
-	return members, s.in(s.folder("vm-operator", j.namespace, j.name, "quarantine"))
+	return members, s.in(s.folder("vm-operator", c.namespace, c.name, "quarantine"))
 }
 
 // byRef returns the VM with this moRef, if it is among all.
@@ -56,15 +56,15 @@ func running(all []vm) (n int) {
 }
 
 // saw checks the promises after one change of vCenter.
-func (j *judge) saw(before, after sight) {
-	if j.isGone() {
+func (c *checker) saw(before, after inventory) {
+	if c.isGone() {
 		return // another group may have its name by now
 	}
-	was, _ := j.members(before)
-	is, quarantined := j.members(after)
-	specs, touched, acts := j.history.window()
+	was, _ := c.members(before)
+	is, quarantined := c.members(after)
+	specs, touched, acts := c.history.window()
 	if len(was) > 0 || len(is) > 0 {
-		j.note(was, is)
+		c.note(was, is)
 	}
 	wanted, floor := specs[0].wanted(), specs[0].floor()
 	for _, a := range specs {
@@ -92,68 +92,68 @@ func (j *judge) saw(before, after sight) {
 		case !stays:
 			excess = append(excess, v)
 		case len(was) <= wanted:
-			j.history.broke("%s was powered off, and the spec doesn't ask for that: there were %d VMs, and %d are wanted", v, len(was), wanted)
+			c.history.broke("%s was powered off, and the spec doesn't ask for that: there were %d VMs, and %d are wanted", v, len(was), wanted)
 		}
 	}
 	if len(excess) > 0 && len(was)+added-len(excess) < wanted {
-		j.history.broke("%v were removed, and the spec doesn't ask for that: there were %d VMs, and %d are wanted", excess, len(was)+added, wanted)
+		c.history.broke("%v were removed, and the spec doesn't ask for that: there were %d VMs, and %d are wanted", excess, len(was)+added, wanted)
 	}
 	if serve := running(is); down && serve < floor {
-		j.history.broke("a step took the group below replicas minus maxUnavailable: %d members serve, want at least %d", serve, floor)
+		c.history.broke("a step took the group below replicas minus maxUnavailable: %d members serve, want at least %d", serve, floor)
 	}
 	for _, v := range quarantined {
-		if v.on && !touched(v.ref) && !j.foreign(v.ref) {
-			j.history.broke("%s runs in quarantine", v)
+		if v.on && !touched(v.ref) && !c.foreign(v.ref) {
+			c.history.broke("%s runs in quarantine", v)
 		}
 	}
-	j.judgeDisks(is)
+	c.checkDisks(is)
 }
 
 // note writes the changes of the group's VMs into the diary.
-func (j *judge) note(was, is []vm) {
+func (c *checker) note(was, is []vm) {
 	for _, v := range is {
 		if old, known := byRef(was, v.ref); !known {
-			j.happened("vCenter: + %s", v)
+			c.happened("vCenter: + %s", v)
 		} else if old.on != v.on || old.name != v.name || old.cpu != v.cpu {
-			j.happened("vCenter:   %s", v)
+			c.happened("vCenter:   %s", v)
 		}
 	}
 	for _, v := range was {
 		if _, stays := byRef(is, v.ref); !stays {
-			j.happened("vCenter: - %s", v)
+			c.happened("vCenter: - %s", v)
 		}
 	}
 }
 
-// judgeDisks checks that each member has the persistent disk of its ordinal, and no other.
-func (j *judge) judgeDisks(members []vm) {
-	if o := j.now(); !o.Spec.HasPersistentDisks() {
+// checkDisks checks that each member has the persistent disk of its ordinal, and no other.
+func (c *checker) checkDisks(members []vm) {
+	if o := c.now(); !o.Spec.HasPersistentDisks() {
 		return
 	}
 	for _, v := range members {
 		if v.on && len(v.disks) == 0 {
-			j.history.broke("%s runs without its persistent disk", v)
+			c.history.broke("%s runs without its persistent disk", v)
 		}
 		for _, disk := range v.disks {
-			if owner, known := j.owner[disk]; known && owner != v.name {
-				j.history.broke("%s has the persistent disk %s of %s", v, disk, owner)
+			if owner, known := c.owner[disk]; known && owner != v.name {
+				c.history.broke("%s has the persistent disk %s of %s", v, disk, owner)
 			}
-			if !slices.Contains(j.disks[v.name], disk) {
-				j.disks[v.name] = append(j.disks[v.name], disk)
-				if len(j.disks[v.name]) > 1 {
-					j.history.broke("%s got another persistent disk: %v", v, j.disks[v.name])
+			if !slices.Contains(c.disks[v.name], disk) {
+				c.disks[v.name] = append(c.disks[v.name], disk)
+				if len(c.disks[v.name]) > 1 {
+					c.history.broke("%s got another persistent disk: %v", v, c.disks[v.name])
 				}
 			}
-			j.owner[disk] = v.name
+			c.owner[disk] = v.name
 		}
 	}
 }
 
 // wrong returns how the group's VMs differ from the spec, as a user would see it; "" if they match. held: running members may differ from
 // the spec, because an update is held.
-func (j *judge) wrong(s sight, held bool) string {
-	o := j.now()
-	members, _ := j.members(s)
+func (c *checker) wrong(s inventory, held bool) string {
+	o := c.now()
+	members, _ := c.members(s)
 	want := applied{spec: o.Spec}
 	serve, standby := 0, 0
 	for _, v := range members {
@@ -187,18 +187,18 @@ func (j *judge) wrong(s sight, held bool) string {
 
 var moRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
 
-// judgeEvents checks that no Event attributes to another account what the server did itself.
-func (j *judge) judgeEvents() {
-	_, touched, _ := j.history.window()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, e := range j.events {
+// checkEvents checks that no Event attributes to another account what the server did itself.
+func (c *checker) checkEvents() {
+	_, touched, _ := c.history.window()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.events {
 		if !slices.Contains([]string{"MemberGone", "MemberVanished", "MemberGivenUp", "MemberReappeared", "MemberPoweredOff"}, e.Reason) {
 			continue
 		}
 		named := moRef.FindAllString(e.Message, -1)
 		if len(named) == 0 || slices.ContainsFunc(named, func(ref string) bool { return !touched(ref) }) || strings.Contains(e.Message, "by user:") {
-			j.history.broke("no administrator did this: Event %s: %s", e.Reason, e.Message)
+			c.history.broke("no administrator did this: Event %s: %s", e.Reason, e.Message)
 		}
 	}
 }
