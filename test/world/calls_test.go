@@ -32,7 +32,7 @@ func (s *step) start() (over bool, err error) {
 	if !s.by.loop.Leased(s.ref.UID, a.VM) { // checked last, because the lease can end during the checks above
 		return false, leaseOver
 	}
-	s.judgeLease()
+	s.checkLease()
 	for _, clone := range []*plan.Action{&a, plan.ArgsOf[plan.MarkArgs](a.Args).Successor} { // a Mark also looks up what its successor's clone needs
 		if clone != nil && clone.Op == plan.Clone && clone.Details() != nil && clone.Details().Spec.Template == noTemplate && (a.Op == plan.Clone || s.set.defect != hopeful) {
 			return false, untried(noSuchTemplate)
@@ -107,9 +107,9 @@ func (s *step) start() (over bool, err error) {
 	if err == nil {
 		s.stamp()
 		if a.Op == plan.PowerOn {
-			s.judgePowerOn()
+			s.checkPowerOn()
 		}
-		s.judge()
+		s.check()
 	}
 	return false, err
 }
@@ -230,8 +230,8 @@ func (s *step) ask() error {
 	case time.Since(m.Shutdown.At) > 30*time.Second: // the stamp is too old
 		err = untried(changed)
 	case s.by.loop.Leased(s.ref.UID, s.a.VM):
-		s.judgePromise(m)
-		s.judgeTrouble(m)
+		s.checkPromise(m)
+		s.checkTrouble(m)
 		m.asked, m.halts = time.Now(), s.set.halts
 		s.by.asked[m.MoRef] = m.Boot
 		return nil

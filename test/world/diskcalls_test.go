@@ -278,7 +278,7 @@ func (s *step) diskDone() error {
 		if len(vc.users(d)) > 0 {
 			return diskInUse
 		}
-		s.judgeDelete(d)
+		s.checkDelete(d)
 		d.gone, d.by = true, s.by
 		return nil
 	}
@@ -319,7 +319,7 @@ func (s *step) diskDone() error {
 // attaches ends a SetDisks. vCenter refuses a disk that another VM has.
 func (s *step) attaches(m *machine) error {
 	for _, d := range s.got {
-		s.judgeAttach(m, d)
+		s.checkAttach(m, d)
 		switch {
 		case d.gone || d.lost:
 			return diskMissing

@@ -156,7 +156,7 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	result := r.loop.Sync(w.set.defect.twistCall(r, c.call))
 	if c.call.Unselected() {
 		w.say("  %s is called to finalize %s, which is not being deleted; it answers finalized: %v, refusal: %v", r.name, g.UID, result.Finalized, result.Refusal != nil)
-		w.judgeUnselected(r, c.call, &result)
+		w.checkUnselected(r, c.call, &result)
 		return result
 	}
 	r.called = time.Now()
@@ -174,7 +174,7 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 			c.call.Finalizing, st.Phase, st.LastMessage, st.ReadyReplicas, st.DesiredReplicas, len(result.Children), result.Finalized, result.Resync, sum.Sum32(), err)
 	}
 	if result.Finalized {
-		w.judgeFinalized(g.UID)
+		w.checkFinalized(g.UID)
 	}
 	return result
 }

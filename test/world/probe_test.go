@@ -23,7 +23,7 @@ var probing = []kind{
 		}
 	}},
 	{"a service starts", 8, false, func(w *world, a, _ int) {
-		if m := one(w.some(func(m *machine) bool { return m.Tools && !m.serves && !w.ails(m, noService) }), a); m != nil {
+		if m := one(w.some(func(m *machine) bool { return m.Tools && !m.serves && !w.hasAilment(m, noService) }), a); m != nil {
 			m.serves = true
 		}
 	}},

@@ -43,7 +43,7 @@ func (w *world) atRest() {
 		if n == 100 {
 			w.violated("a settled group is never done: %s", w.steps[0])
 		}
-		w.goOn(n)
+		w.continueAll(n)
 		w.pass(time.Second)
 	}
 }
@@ -118,7 +118,7 @@ func (w *world) rest() {
 		w.resume(r, i%2 == 0)
 	}
 	for n := range 4 {
-		w.goOn(n)
+		w.continueAll(n)
 		w.pass(time.Second)
 	}
 	w.lastLook()
@@ -136,7 +136,7 @@ func (w *world) await(what string, off func() string) {
 			w.violated("never reached %s: %s", what, off())
 			return
 		}
-		if w.goOn(n) {
+		if w.continueAll(n) {
 			idle = time.Second
 		}
 		w.pass(idle)
@@ -154,8 +154,8 @@ func (w *world) moves() bool {
 	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running || !s.by.paused })
 }
 
-// goOn continues everything that can continue, and reports whether anything could.
-func (w *world) goOn(n int) (busy bool) {
+// continueAll continues everything that can continue, and reports whether anything could.
+func (w *world) continueAll(n int) (busy bool) {
 	w.tendDisks()
 	for _, m := range w.vc.vms {
 		switch {
@@ -164,9 +164,9 @@ func (w *world) goOn(n int) (busy bool) {
 			w.vc.power(m, false)
 		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():
 			w.vc.boots(m)
-		case m.Tools && !w.ails(m, noService):
+		case m.Tools && !w.hasAilment(m, noService):
 			m.serves = true
-			if len(m.IPs) == 0 && !w.ails(m, noAddress) {
+			if len(m.IPs) == 0 && !w.hasAilment(m, noAddress) {
 				w.vc.boots(m)
 			}
 		}

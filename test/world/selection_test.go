@@ -32,8 +32,8 @@ func (w *world) unselect() {
 
 func (w *world) selectAgain() { w.kube.unselected = false }
 
-// judgeUnselected checks the answer to a finalize call for a group that is not being deleted: the server must remove nothing (11).
-func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
+// checkUnselected checks the answer to a finalize call for a group that is not being deleted: the server must remove nothing (11).
+func (w *world) checkUnselected(r *replica, c plan.Call, result *plan.Result) {
 	if result.Finalized == (result.Refusal != nil) {
 		w.violated("11: for a group that is not selected %s answers finalized: %v, refusal: %v", r.name, result.Finalized, result.Refusal)
 	}
@@ -43,15 +43,15 @@ func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
 	if !result.Finalized {
 		return
 	}
-	w.judgeFinalized(c.Group.UID)
+	w.checkFinalized(c.Group.UID)
 	if len(result.Children) != len(c.Children) {
 		w.violated("11: a group is finalized without a deletion with %d children of %d", len(result.Children), len(c.Children))
 	}
 }
 
-// judgeLease checks a step that is about to call vCenter: its replica may only act for the length of a lease after a hook call to sync or to
+// checkLease checks a step that is about to call vCenter: its replica may only act for the length of a lease after a hook call to sync or to
 // remove the group.
-func (s *step) judgeLease() {
+func (s *step) checkLease() {
 	if ago := time.Since(s.by.called); s.a.Op != plan.ConfirmGone && ago > lease {
 		s.violated("11: %s continues, and the last sync was %s ago", s, ago)
 	}

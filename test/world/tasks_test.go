@@ -126,7 +126,7 @@ func (s *step) changes(m *machine) error {
 		}
 		if s.set.defect == deletesDisks {
 			for _, d := range m.attached {
-				s.judgeDelete(d)
+				s.checkDelete(d)
 				d.gone = true
 			}
 		}

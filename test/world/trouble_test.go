@@ -139,17 +139,17 @@ func (w *world) troubled() bool {
 	return w.set.trouble.any() && !w.troubledSince.IsZero() && !(w.set.trouble.ends && w.resting && time.Since(w.troubledSince) >= w.set.trouble.lasts)
 }
 
-// ails reports whether a guest has this ailment, which all VMs have that were powered on since the trouble began.
-func (w *world) ails(m *machine, a ailment) bool {
+// hasAilment reports whether a guest has this ailment, which all VMs have that were powered on since the trouble began.
+func (w *world) hasAilment(m *machine, a ailment) bool {
 	return w.set.trouble.guests == a && w.troubled() && !m.Boot.Before(w.troubledSince)
 }
 
 // failsAlways reports whether vCenter refuses the task of a step because of the life's trouble.
 func (s *step) failsAlways() bool { return s.a.Op == s.set.trouble.fails && s.troubled() }
 
-// judgeTrouble checks that at most one serving member is taken down during a trouble. More may be taken down once a new member serves: a
+// checkTrouble checks that at most one serving member is taken down during a trouble. More may be taken down once a new member serves: a
 // trouble that doesn't affect the group, such as a failing preparation that no member needs, doesn't stop the update.
-func (s *step) judgeTrouble(m *machine) {
+func (s *step) checkTrouble(m *machine) {
 	if s.troubledSince.IsZero() || !s.works(m) || !slices.Contains(s.before, m.MoRef) || slices.Contains(s.lost, m.MoRef) || !s.troubled() {
 		return
 	}
@@ -162,7 +162,7 @@ func (s *step) judgeTrouble(m *machine) {
 // endure passes the hours of a trouble, during which everything else continues, and then ends the trouble.
 func (w *world) endure() {
 	for n := 0; time.Since(w.troubledSince) < w.set.trouble.lasts && w.wrong == ""; n++ {
-		w.goOn(n)
+		w.continueAll(n)
 		w.pass(25 * time.Second)
 	}
 	if w.troubled() {

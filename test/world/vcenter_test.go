@@ -29,7 +29,7 @@ type machine struct {
 	again    *machine
 	hidden   bool      // its configuration cannot be read
 	asked    time.Time // when its guest was asked to halt; otherwise zero
-	halts    bool      // the guest obeys the request within patience
+	halts    bool      // the guest obeys the request within haltTimeout
 	wasOn    bool
 	marked   bool // the VM was marked at some time
 	takenFor int  // how many members the specs in use wanted when a step last took the VM down
@@ -47,11 +47,11 @@ type machine struct {
 	state         int // counts all changes, for the views
 }
 
-// patience is how long a guest can take to halt after it was asked: a guest that takes longer ignores the request.
-const patience = 110 * time.Second
+// haltTimeout is how long a guest can take to halt after it was asked: a guest that takes longer ignores the request.
+const haltTimeout = 110 * time.Second
 
 // halting reports whether the guest will halt.
-func (m *machine) halting() bool { return m.halts && time.Since(m.asked) < patience }
+func (m *machine) halting() bool { return m.halts && time.Since(m.asked) < haltTimeout }
 
 func (m *machine) changed() { m.state++ }
 
@@ -161,14 +161,14 @@ func (m *machine) guestStops() {
 }
 
 func (v *vcenter) boots(m *machine) {
-	if v.ails(m, noTool) {
+	if v.hasAilment(m, noTool) {
 		return
 	}
 	m.Tools, m.IPs = true, []string{"192.0.2.1"}
-	if v.ails(m, noAddress) {
+	if v.hasAilment(m, noAddress) {
 		m.IPs = nil
 	}
-	if v.ails(m, noCustomization) {
+	if v.hasAilment(m, noCustomization) {
 		m.Customization.State = plan.CustomizationFailed
 	}
 	m.changed()

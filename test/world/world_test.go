@@ -216,7 +216,7 @@ func (w *world) settle() {
 			w.present++
 		}
 		w.say("  %s begins: %s", s, s.a.Reason)
-		w.judgeBegun(s)
+		w.checkBegun(s)
 	}
 }
 

@@ -23,9 +23,9 @@ func (v *vcenter) write(m *machine) {
 	}
 }
 
-// judgeAttach checks a disk before it is attached. VMs that an operator renamed or moved are excepted, because their names no longer keep
+// checkAttach checks a disk before it is attached. VMs that an operator renamed or moved are excepted, because their names no longer keep
 // other VMs from getting the same ordinal.
-func (s *step) judgeAttach(m *machine, d *disk) {
+func (s *step) checkAttach(m *machine, d *disk) {
 	if of := (owner{m.uid, m.Ordinal, d.owner.name}); d.owner != of {
 		s.violated("12: %s attaches the disk of %s (%s)", s, d.owner, d.id)
 	}
@@ -36,9 +36,9 @@ func (s *step) judgeAttach(m *machine, d *disk) {
 	}
 }
 
-// judgePowerOn checks the disks of a member when its power-on reaches vCenter. Data on a disk that was never bound doesn't count: a guest
+// checkPowerOn checks the disks of a member when its power-on reaches vCenter. Data on a disk that was never bound doesn't count: a guest
 // can only write to such a disk if an operator powers the VM on before the server does (docs/design.md, known limits).
-func (s *step) judgePowerOn() {
+func (s *step) checkPowerOn() {
 	m := s.vc.find(s.a.MoRef)
 	for i := range s.set.spec.Disks {
 		of := owner{m.uid, m.Ordinal, s.set.spec.Disks[i].Name}
@@ -57,8 +57,8 @@ func (s *step) judgePowerOn() {
 	}
 }
 
-// judgeDelete checks a disk before it is deleted: no VM may have it, and the retention in the replica's spec must allow the deletion.
-func (s *step) judgeDelete(d *disk) {
+// checkDelete checks a disk before it is deleted: no VM may have it, and the retention in the replica's spec must allow the deletion.
+func (s *step) checkDelete(d *disk) {
 	for _, x := range s.vc.vms {
 		if (!x.gone || x.away()) && slices.Contains(x.attached, d) {
 			s.violated("12: %s deletes %s (%s), which %s has", s, d.id, d.owner, x.MoRef)

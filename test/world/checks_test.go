@@ -137,8 +137,8 @@ func (w *world) floor() int {
 	return floor
 }
 
-// judgeBegun checks a step that a loop has begun.
-func (w *world) judgeBegun(s *step) {
+// checkBegun checks a step that a loop has begun.
+func (w *world) checkBegun(s *step) {
 	s.promised, s.wants = w.promisedBy(s.by), w.wantedBy(s.by)
 	if g := s.by.view.vms[s.a.MoRef]; g != nil && s.by.last != nil {
 		s.fits = fits(&g.vm, &s.by.last.Spec)
@@ -149,8 +149,8 @@ func (w *world) judgeBegun(s *step) {
 			s.saw = append(s.saw, m.MoRef)
 		}
 	}
-	w.judgeHeld(s)
-	w.judgeReason(s)
+	w.checkHeld(s)
+	w.checkReason(s)
 	s.deletes = s.mayDelete()
 	if !s.by.view.known {
 		w.violated("3: %s begins while the inventory is unknown", s)
@@ -178,9 +178,9 @@ func fits(vm *plan.VM, spec *v1alpha1.VmGroupSpec) bool {
 	return vm.Revision == plan.Revision(spec) && vm.CPU == spec.CPU
 }
 
-// judgeReason checks that the spec of the replica's last call is a reason to take down the member that a step marks, and that a successor
+// checkReason checks that the spec of the replica's last call is a reason to take down the member that a step marks, and that a successor
 // can be made.
-func (w *world) judgeReason(s *step) {
+func (w *world) checkReason(s *step) {
 	seen, group := s.by.view.vms[s.a.MoRef], s.by.last
 	if s.a.Op != plan.Mark || seen == nil || group == nil || group.UID != s.ref.UID || w.deleted(s.ref.UID) || group.DeletionTimestamp != nil {
 		return
@@ -210,9 +210,9 @@ func (w *world) judgeReason(s *step) {
 	}
 }
 
-// judgeHeld checks that a replica takes down no member that it knows to be held. A VM in quarantine can't be held, even if an operator powers
+// checkHeld checks that a replica takes down no member that it knows to be held. A VM in quarantine can't be held, even if an operator powers
 // it on (seed 4013013).
-func (w *world) judgeHeld(s *step) {
+func (w *world) checkHeld(s *step) {
 	g := s.by.view.vms[s.a.MoRef]
 	if g == nil || !takesDown(s.a.Op) || s.a.Op == plan.Reset || s.by.holds[v1alpha1.AnnotationHold+s.a.MoRef] == "" || w.deleted(s.ref.UID) {
 		return
@@ -230,8 +230,8 @@ func (w *world) deleted(uid types.UID) bool {
 	return w.kube.group == nil || uid != w.kube.uid() || w.kube.deleting()
 }
 
-// judge checks a step whose call is about to reach vCenter.
-func (s *step) judge() {
+// check checks a step whose call is about to reach vCenter.
+func (s *step) check() {
 	if !takesDown(s.a.Op) || s.deleted(s.ref.UID) {
 		return
 	}
@@ -243,20 +243,20 @@ func (s *step) judge() {
 		s.violated("7: %s takes down a member that is not marked", s)
 	}
 	m.takenFor = s.wants
-	s.judgeScaleIn(m)
+	s.checkScaleIn(m)
 	if !s.asks {
-		s.judgePromise(m)
-		s.judgeTrouble(m)
+		s.checkPromise(m)
+		s.checkTrouble(m)
 	}
 }
 
-// judgeScaleIn checks that a scale-in leaves as many members as the spec wants: the lowest count of any spec that may be in use. These VMs
+// checkScaleIn checks that a scale-in leaves as many members as the spec wants: the lowest count of any spec that may be in use. These VMs
 // count as members that are left:
 //   - members that failed or vanished without a step, because the replica may not have seen that;
 //   - members that another step takes down for a spec that wanted fewer, because a begun step is completed (seed 1200004646);
 //   - standby members that an operator powered on (seed 784176732);
 //   - for a Destroy, members that are only powered off, because the server powers them on again if they stay (seed 11547).
-func (s *step) judgeScaleIn(m *machine) {
+func (s *step) checkScaleIn(m *machine) {
 	if m.Why != plan.WhyScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || !s.fits || !fits(&m.VM, &s.kube.group.Spec) {
 		return // a member that differs from the spec may be replaced although its mark names the scale-in
 	}
@@ -283,8 +283,8 @@ func (w *world) isTaken(m *machine, beside plan.Op) bool {
 	}))
 }
 
-// judgePromise checks how many members remain when a step takes one down.
-func (s *step) judgePromise(m *machine) {
+// checkPromise checks how many members remain when a step takes one down.
+func (s *step) checkPromise(m *machine) {
 	s.hear()
 	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
@@ -338,8 +338,8 @@ func (s *step) arrives(m *machine) {
 	}
 }
 
-// judgeFinalized checks vCenter when a replica reports that a group is finalized.
-func (w *world) judgeFinalized(uid types.UID) {
+// checkFinalized checks vCenter when a replica reports that a group is finalized.
+func (w *world) checkFinalized(uid types.UID) {
 	for _, m := range w.vc.vms {
 		if (!m.gone || m.away()) && m.uid == uid {
 			w.violated("4: %s is finalized, but %s (%s) exists", uid, m.Name, m.MoRef)
