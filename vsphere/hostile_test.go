@@ -162,11 +162,11 @@ func (h *hostile) RoundTrip(req *http.Request) (*http.Response, error) {
 	h.mu.Unlock()
 	found, recorded, turned := h.recall(method, asked)
 	if method == "WaitForUpdatesEx" {
-		for patience := time.After(20 * time.Second); !recorded; found, recorded, turned = h.recall(method, asked) {
+		for limit := time.After(20 * time.Second); !recorded; found, recorded, turned = h.recall(method, asked) {
 			select {
 			case <-turned:
 				continue
-			case <-patience:
+			case <-limit:
 				found, recorded = said{status: http.StatusOK, body: []byte(nothingNew)}, true
 			case <-req.Context().Done():
 				return nil, req.Context().Err()

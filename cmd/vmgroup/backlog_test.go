@@ -47,7 +47,7 @@ func unread(t *testing.T, args ...string) (p *process, stderr *os.File) {
 func (p *process) ends(t *testing.T) error {
 	t.Helper()
 	must.Succeed(t, p.Process.Signal(syscall.SIGTERM))
-	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop()
+	defer time.AfterFunc(timeout, func() { _ = p.Process.Kill() }).Stop()
 	return p.Wait()
 }
 

@@ -108,7 +108,7 @@ func TestAFaultThatEchoesTheRequestShowsNoSecret(t *testing.T) {
 	g := metacontroller.New(p.url, "default", "web", "uid-web", 1)
 	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": userData}}}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	until := func(what string, holds func(metacontroller.Answer) bool) {
 		t.Helper()

@@ -41,7 +41,7 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 	g := metacontroller.New(called.url, "default", "web", "uid-web", 2)
 	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": planted}}}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)

@@ -24,15 +24,15 @@ import (
 // beVmgroup names the variable that makes the test binary run as vmgroup.
 const beVmgroup = "TEST_BE_VMGROUP"
 
-// patience is how long a test waits for what takes seconds at most on an idle machine.
-const patience = 10 * time.Minute
+// timeout is how long a test waits for what takes seconds at most on an idle machine.
+const timeout = 10 * time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beVmgroup) != "" {
 		main()
 		os.Exit(0)
 	}
-	http.DefaultClient.Timeout = patience
+	http.DefaultClient.Timeout = timeout
 	os.Exit(m.Run())
 }
 
@@ -107,8 +107,8 @@ func serve(t *testing.T, env []string, args ...string) *process {
 		}
 	case <-p.logEnd:
 		t.Fatalf("the server ended before it listened: %s", p.logged())
-	case <-time.After(patience):
-		t.Fatalf("the server did not listen within %s: %s", patience, p.logged())
+	case <-time.After(timeout):
+		t.Fatalf("the server did not listen within %s: %s", timeout, p.logged())
 	}
 	return p
 }
@@ -123,7 +123,7 @@ func (p *process) logged() string {
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	must.Succeed(t, p.Process.Signal(syscall.SIGTERM))
-	defer time.AfterFunc(patience, func() { _ = p.Process.Kill() }).Stop() // a killed process ends with an error, and the test shows its log
+	defer time.AfterFunc(timeout, func() { _ = p.Process.Kill() }).Stop() // a killed process ends with an error, and the test shows its log
 	<-p.logEnd
 	if err := p.Wait(); err != nil {
 		t.Errorf("the server that was asked to end ended with %v", err)
@@ -155,8 +155,8 @@ func startVCenter(t *testing.T, cfg vcsim.Config) *vcsim.VCenter {
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > patience {
-			t.Fatalf("waited in vain for %s until %s", patience, what)
+		if time.Since(began) > timeout {
+			t.Fatalf("waited in vain for %s until %s", timeout, what)
 		}
 	}
 }

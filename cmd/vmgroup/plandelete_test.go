@@ -19,7 +19,7 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 	vc := startVCenter(t, vcsim.Config{})
 	p := serve(t, against(vc))
 	g := metacontroller.New(p.url, "default", "web", "uid-web", 2)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func TestNoPlantedSecretLeaks(t *testing.T) {
 	g.Client = caller
 	g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 	g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": userData}}}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	refused := func(a metacontroller.Answer) bool {
 		return strings.Contains(fmt.Sprint(a.Status.Conditions), "InvalidLogin")

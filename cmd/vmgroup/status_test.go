@@ -21,7 +21,7 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	p := serveReady(t, against(vc))
 	good, bad := metacontroller.New(p.url, "shop", "web", "uid-web", 2), metacontroller.New(p.url, "shop", "bad", "uid-bad", 1)
 	bad.Spec.Template = "nope"
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if _, err := good.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestStatusFollowsTheServerUntilInterrupted(t *testing.T) {
 	must.Succeed(t, piped.Start())
 	t.Cleanup(func() { _ = piped.Process.Kill() })
 	eventually(t, "no group on the screen", func() bool { return screen.has("There is no group yet.") })
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if _, err := metacontroller.New(p.url, "shop", "web", "uid-web", 2).Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)

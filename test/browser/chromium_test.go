@@ -19,8 +19,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// patience is how long a test waits for a reaction that an idle browser shows at once.
-const patience = time.Minute
+// timeout is how long a test waits for a reaction that an idle browser shows at once.
+const timeout = time.Minute
 
 // chromium is a browser without a window, driven over a pipe by its DevTools protocol
 // (https://chromedevtools.github.io/devtools-protocol/).
@@ -185,7 +185,7 @@ func (c *chromium) try(session, method string, params any, into any) error {
 			return json.Unmarshal(a.Result, into)
 		}
 		return nil
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		return errors.New("the browser does not answer")
 	}
 }
@@ -232,7 +232,7 @@ func (p *tab) loads(what func()) {
 	what()
 	select {
 	case <-p.loaded:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		p.t.Fatal("the page was not loaded in time")
 	}
 }
@@ -272,7 +272,7 @@ func (p *tab) until(what, condition string) {
 		return p.try(p.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true}, &out) == nil && out.Result.Value
 	}
 	for began := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			p.t.Fatalf("waiting until %s; the page shows: %s", what, eval[string](p, "document.body.innerText"))
 		}
 	}

@@ -27,7 +27,7 @@ func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 		before, asked := len(r.slices(t, namespace)), r.taken()
 		r.kubectl(t, append([]string{"-n", namespace}, c.command...)...)
 		for began := time.Now(); r.taken() == asked; time.Sleep(5 * time.Millisecond) {
-			if time.Since(began) > patience {
+			if time.Since(began) > timeout {
 				t.Fatalf("%s: no member is taken down", c.what)
 			}
 		}

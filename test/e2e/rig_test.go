@@ -27,8 +27,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// patience is how long a test waits for what takes seconds on an idle machine.
-const patience = 3 * time.Minute
+// timeout is how long a test waits for what takes seconds on an idle machine.
+const timeout = 3 * time.Minute
 
 // resync is how often the server asks to be called for a settled group.
 const resync = 10 * time.Second
@@ -281,8 +281,8 @@ func eventually(t *testing.T, wrong func() string) {
 		if what == "" {
 			return
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("after %s: %s", patience, what)
+		if time.Since(began) > timeout {
+			t.Fatalf("after %s: %s", timeout, what)
 		}
 	}
 }

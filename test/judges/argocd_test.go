@@ -37,7 +37,7 @@ func health(t *testing.T, script string, object any) (status, message string) {
 	for name, open := range map[string]lua.LGFunction{lua.LoadLibName: lua.OpenPackage, lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
 		must.Succeed(t, l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // Argo CD gives the script one second
+	ctx, cancel := context.WithTimeout(t.Context(), timeout) // Argo CD gives the script one second
 	defer cancel()
 	l.SetContext(ctx)
 	text, err := json.Marshal(object)
@@ -76,7 +76,7 @@ func TestArgoCDDistinguishesABlockedGroupFromOneInProgress(t *testing.T) {
 	expect("edited", edited, "Progressing", "the spec was edited")
 	next := func(want v1alpha1.Phase) *v1alpha1.VmGroup {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		_, err := running.Until(ctx, func(a metacontroller.Answer) bool { return a.Status.Phase == want })
 		must.Succeed(t, err)

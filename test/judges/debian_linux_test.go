@@ -198,7 +198,7 @@ printf 'root:x:0:\nsystemd-network:x:0:\n' >root/etc/group
 // run runs a program with the directory as its root directory, and with a host name and a network of its own.
 func (d debian) run(t *testing.T, env []string, stdin string, args ...string) (out, said string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	c := exec.CommandContext(ctx, args[0], args[1:]...)

@@ -38,7 +38,7 @@ import (
 
 const (
 	repository = "../.."
-	patience   = 2 * time.Minute
+	timeout    = 2 * time.Minute
 	namespace  = "shop"
 	// userData is the user data of all groups.
 	userData = "## template: jinja\n#cloud-config\nruncmd: [[echo, '{{ ds.meta_data.ordinal }} {{ ds.meta_data.hostname }} {{ ds.meta_data.namespace }}/{{ ds.meta_data.group }} {{ ds.meta_data.instance_id }} {{ ds.meta_data.local_hostname }}']]\n"
@@ -167,7 +167,7 @@ func (s *site) up(t *testing.T, name string, replicas int32, change func(*v1alph
 	if change != nil {
 		change(&g.Spec)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for {
 		_, err := g.Until(ctx, metacontroller.Running)

@@ -35,7 +35,7 @@ func discover(t *testing.T, settings string) (map[string]map[string]string, erro
 	must.Succeed(t, metrics.Register())
 	d, err := discoveryhttp.NewDiscovery(&c, discovery.DiscovererOptions{Metrics: metrics, SetName: "vm-nodes"})
 	must.Succeed(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	groups, err := d.Refresh(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestPrometheusReadsTheTargets(t *testing.T) {
 			}
 			s.Down()
 			for began := time.Now(); err == nil; time.Sleep(100 * time.Millisecond) {
-				if found, err = discover(t, settings); time.Since(began) > patience {
+				if found, err = discover(t, settings); time.Since(began) > timeout {
 					t.Fatalf("vCenter is down, but Prometheus would use %v", found)
 				}
 			}

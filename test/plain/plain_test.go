@@ -45,8 +45,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// patience is how long a test waits for a change that takes less than a second on an idle machine.
-const patience = time.Minute
+// timeout is how long a test waits for a change that takes less than a second on an idle machine.
+const timeout = time.Minute
 
 // servesModel is the environment variable that makes this binary serve a model instead of running tests. The simulator has a process of its
 // own because it has data races: the removal of a VM writes fields that are read without their lock (registry.go:501 and datastore.go:74 in
@@ -118,7 +118,7 @@ func start(t *testing.T, model string, environment ...string) *plain {
 	at, err := url.Parse(strings.TrimSpace(line))
 	must.Succeed(t, err)
 	p := &plain{t: t, url: at}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
 	t.Cleanup(cancel)
 	client, err := govmomi.NewClient(ctx, p.url, true)
 	p.ctx, p.client = ctx, client
@@ -180,7 +180,7 @@ func (p *plain) serve(at inventory.Selection, replicas int32) *metacontroller.Gr
 // until calls the hooks until a condition is met.
 func (p *plain) until(g *metacontroller.Group, what string, holds func(metacontroller.Answer) bool) metacontroller.Answer {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	began := time.Now()
 	a, err := g.Until(ctx, holds)
@@ -236,7 +236,7 @@ func (p *plain) life(g *metacontroller.Group) {
 			t.Errorf("of the VMs %v, %v are left, want 1 that keeps its identity", before, left)
 		}
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	p.must(g.Delete(ctx))
 	if folders, _ := p.find.FolderList(ctx, "/*/vm/vm-operator/default/*"); len(folders) > 0 {

@@ -83,7 +83,7 @@ func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 	v := newVolume(t, pairs[0])
 	g, err := New(withPair(v, Config{}))
 	must.Succeed(t, err)
-	g.pair.every, g.pair.wait = 0, patience
+	g.pair.every, g.pair.wait = 0, timeout
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

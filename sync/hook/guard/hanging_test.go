@@ -49,7 +49,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}
-	g.keys.every, g.keys.wait = 0, patience // reads the files at every call, however slow this machine is
+	g.keys.every, g.keys.wait = 0, timeout // reads the files at every call, however slow this machine is
 	if code := call(); code != http.StatusUnauthorized {
 		t.Errorf("with a token file that hangs, the server answers %d; want 401", code)
 	}

@@ -166,8 +166,8 @@ type guarded struct {
 	calls atomic.Int64
 }
 
-// patience is how long a test waits for a result that is immediate on an idle machine.
-const patience = 2 * time.Minute
+// timeout is how long a test waits for a result that is immediate on an idle machine.
+const timeout = 2 * time.Minute
 
 // generous are limits that no test reaches by accident.
 var generous = Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 16 << 10, Connections: 100, PerAddress: 100}
@@ -197,13 +197,13 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	g, err := New(cfg)
 	must.Succeed(t, err)
 	if d.guard = g; g.keys != nil { // reads the files at every call, however slow this machine is
-		g.keys.every, g.keys.wait = 0, patience
+		g.keys.every, g.keys.wait = 0, timeout
 	}
 	if g.pair != nil {
-		g.pair.every, g.pair.wait = 0, patience
+		g.pair.every, g.pair.wait = 0, timeout
 	}
 	if g.callers != nil {
-		g.callers.every, g.callers.wait = 0, patience
+		g.callers.every, g.callers.wait = 0, timeout
 	}
 	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -240,7 +240,7 @@ func client(t *testing.T, trusts *authority, shows *tls.Certificate) *http.Clien
 	}
 	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: timeout}
 }
 
 func (d *guarded) ask(c *http.Client, method, authorization string) *http.Response {
@@ -291,7 +291,7 @@ func (d *guarded) counted(why reason) float64 {
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			t.Fatalf("never: %s", what)
 		}
 	}

@@ -30,7 +30,7 @@ func dial(t *testing.T, d *guarded) net.Conn {
 	conn, err := d.dial(t.Context(), "tcp", d.addr)
 	must.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	return conn
 }
 
@@ -108,7 +108,7 @@ func TestAClientThatDoesNotReadItsAnswerIsCutOff(t *testing.T) {
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Error("the answer is still being written")
 		}
 	})
@@ -164,7 +164,7 @@ func TestConnectionsAreBoundedInTotalAndByAddress(t *testing.T) {
 			t.Skipf("this machine has no %s: %v", address, err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(timeout))
 		return conn
 	}
 	var held []net.Conn
@@ -216,7 +216,7 @@ func TestClientsThatOccupyAllConnectionsKeepNoOtherClientOut(t *testing.T) {
 			t.Skipf("this machine has no %s: %v", address, err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(timeout))
 		return conn, <-accepted
 	}
 	var first net.Conn

@@ -196,7 +196,7 @@ func TestAnUnauthenticatedBodyIsNotRead(t *testing.T) {
 	for _, header := range []string{"", "Authorization: Bearer not-a-token-of-ours\r\n", "Expect: 100-continue\r\n"} {
 		conn, err := net.Dial("tcp", d.addr)
 		must.Succeed(t, err)
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(timeout))
 		fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n%s\r\nthe beginning", header)
 		r := bufio.NewReader(conn)
 		response, err := http.ReadResponse(r, nil)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// patience is how long a process can take to start or to end, on a loaded machine.
-const patience = 2 * time.Minute
+// timeout is how long a process can take to start or to end, on a loaded machine.
+const timeout = 2 * time.Minute
 
 // Process is a process that ends with the test at the latest, even if the test panics, times out or is killed.
 type Process struct {
@@ -65,9 +65,9 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		p.Kill()
-		return fmt.Errorf("%s did not end within %s of SIGTERM", p.name, patience)
+		return fmt.Errorf("%s did not end within %s of SIGTERM", p.name, timeout)
 	}
 }
 
@@ -101,8 +101,8 @@ func (p *Process) Await(ready func() error) error {
 			return fmt.Errorf("%s ended: %w\n%s", p.name, errors.Join(p.err, err), tail(p.Log()))
 		case <-time.After(100 * time.Millisecond):
 		}
-		if time.Since(began) > patience {
-			return fmt.Errorf("%s is not ready within %s: %w\n%s", p.name, patience, err, tail(p.Log()))
+		if time.Since(began) > timeout {
+			return fmt.Errorf("%s is not ready within %s: %w\n%s", p.name, timeout, err, tail(p.Log()))
 		}
 	}
 }
