@@ -27,12 +27,12 @@ var (
 const handful = "plain, updated:CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/SessionGone + Destroy_Task#2/Refused + " +
 	"CloneVM_Task#5/KilledAfter + ReconfigVM_Task#9/KilledBefore + ShutdownGuest#4/Faulted:ToolsUnavailable"
 
-// TestCampaign runs lives like those of TestChaos, but with fixed steps (courses), and with every fault in turn. For each method of vCenter that the
-// server calls and each way of failing, some life breaks a call of the method in this way (strikes); -campaign.seed chooses the call. After each step,
-// the group must become as its spec says. Lives without breaks show which calls the server makes.
+// TestCampaign runs lives like those of TestChaos, but with fixed steps (variants), and with every fault in turn. For each method of vCenter
+// that the server calls and each way of failing, some life breaks a call of the method in this way (brokenCalls); -campaign.seed chooses the
+// call. After each step, the group must become as its spec says. Lives without breaks show which calls the server makes.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
-	c := &campaign{learnt: map[course]map[string]int{}, made: map[course]map[string]int{}, missed: map[string]string{}}
+	c := &campaign{learnt: map[variant]map[string]int{}, made: map[variant]map[string]int{}, missed: map[string]string{}}
 	named := cmp.Or(*campaignOnly, handful)
 	if *campaignOnly != "" || *campaignFor == 0 {
 		j, err := parseJob(named)
@@ -44,8 +44,8 @@ func TestCampaign(t *testing.T) {
 	}
 	c.began = time.Now()
 	var unbroken []job
-	for _, of := range courses() {
-		unbroken = append(unbroken, job{course: of}, job{course: of})
+	for _, of := range variants() {
+		unbroken = append(unbroken, job{variant: of}, job{variant: of})
 	}
 	c.each(t, unbroken)
 	jobs := c.jobs()
@@ -59,7 +59,7 @@ type campaign struct {
 	began time.Time
 	mu    sync.Mutex // guards the fields below
 	// learnt is how often a life without breaks calls each method, and made how often it calls the method until the group exists.
-	learnt, made map[course]map[string]int
+	learnt, made map[variant]map[string]int
 	missed       map[string]string // why breaks have not happened, by the name of a life with only this one
 	violations   int
 	notRun       int
@@ -84,65 +84,65 @@ const mostTriedAgain = 5
 // run runs one life, and reports it if it fails.
 func (c *campaign) run(t *testing.T, j job) {
 	c.mu.Lock()
-	learnt := c.learnt[j.course]
+	learnt := c.learnt[j.variant]
 	c.mu.Unlock()
 	planted, counts := plantedDefect(t), newCounts()
-	o, f := runCourse(t, j, learnt, planted, counts)
+	o, f := runVariant(t, j, learnt, planted, counts)
 	c.note(j, f)
 	if len(o.wrong) == 0 {
 		return
 	}
 	fmt.Printf("violation: go test ./test -run 'TestCampaign$' -campaign.only '%s'\n", j.name()) // reruns the life with all of its breaks
-	a := again[strike]{
-		live: func(some []strike) outcome {
-			o, _ := runCourse(t, job{course: j.course, strikes: some}, learnt, planted, counts)
+	a := again[brokenCall]{
+		live: func(some []brokenCall) outcome {
+			o, _ := runVariant(t, job{variant: j.variant, brokenCalls: some}, learnt, planted, counts)
 			return o
 		},
-		flags: func(some []strike) string {
-			return fmt.Sprintf("-run 'TestCampaign$' -campaign.only '%s'", job{course: j.course, strikes: some}.name())
+		flags: func(some []brokenCall) string {
+			return fmt.Sprintf("-run 'TestCampaign$' -campaign.only '%s'", job{variant: j.variant, brokenCalls: some}.name())
 		}}
 	c.mu.Lock()
 	if c.violations++; c.violations <= mostTriedAgain {
 		a.repeat, a.shrink = *chaosRepeat, shrinkTime(*campaignOnly == "" && *campaignFor > 0)
 	}
 	c.mu.Unlock()
-	a.report(t, j.strikes, o)
+	a.report(t, j.brokenCalls, o)
 }
 
 // note records which breaks of a life happened and, for a life without breaks, its calls.
 func (c *campaign) note(j job, f *faults) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(j.strikes) == 0 {
-		if c.learnt[j.course] == nil {
-			c.learnt[j.course], c.made[j.course] = map[string]int{}, f.made
+	if len(j.brokenCalls) == 0 {
+		if c.learnt[j.variant] == nil {
+			c.learnt[j.variant], c.made[j.variant] = map[string]int{}, f.made
 		}
 		for method, n := range f.nth {
-			c.learnt[j.course][method] = max(c.learnt[j.course][method], n)
-			c.made[j.course][method] = min(c.made[j.course][method], f.made[method])
+			c.learnt[j.variant][method] = max(c.learnt[j.variant][method], n)
+			c.made[j.variant][method] = min(c.made[j.variant][method], f.made[method])
 		}
 	}
-	for _, s := range j.strikes {
+	for _, s := range j.brokenCalls {
 		if why := f.whyNot(s); why != "" {
-			c.missed[only(j.course, s).name()] = why
+			c.missed[only(j.variant, s).name()] = why
 		} else {
-			delete(c.missed, only(j.course, s).name())
+			delete(c.missed, only(j.variant, s).name())
 		}
 	}
 }
 
-// jobs lists the lives to run, one for each break: for each method, every way of failing, at a call and in a course that the seed chooses. Methods
-// that change something break in every course. Calls that create the group break only in lives of the first chapter.
+// jobs lists the lives to run, one for each break: for each method, every way of failing, at a call and in a variant that the seed chooses. Methods
+// that change something break in every variant. Calls that create the group break only in lives of the first scenario.
 func (c *campaign) jobs() (all []job) {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
-	from := func(of course, method string) int {
-		if of.chapter == plain.chapter {
+	from := func(of variant, method string) int {
+		if of.scenario == plain.scenario {
 			return 0
 		}
 		return c.made[of][method]
 	}
-	in := map[string][]course{}
-	for _, of := range courses() {
+	in := map[string][]variant{}
+	for _, of := range variants() {
 		for method, n := range c.learnt[of] {
 			if n > from(of, method) {
 				in[method] = append(in[method], of)
@@ -153,7 +153,7 @@ func (c *campaign) jobs() (all []job) {
 		for _, s := range kindsFor(method) {
 			where := in[method]
 			if !isChange(method) {
-				where = []course{pick(r, where)}
+				where = []variant{pick(r, where)}
 			}
 			for _, of := range where {
 				s.nth = from(of, method) + 1 + r.IntN(c.learnt[of][method]-from(of, method))
@@ -194,23 +194,23 @@ func (c *campaign) summarize(t *testing.T, tried int) {
 }
 
 // pack combines the breaks into lives of up to n breaks each. A life can break each call only once, so pack adds a break to the first life of its
-// course that has fewer than n breaks and doesn't break the same call.
+// variant that has fewer than n breaks and doesn't break the same call.
 func pack(jobs []job, n int) (packs []job) {
-	open := map[course][]*job{}
+	open := map[variant][]*job{}
 	var all []*job
 	for _, j := range jobs {
-		s := j.strikes[0]
-		i := slices.IndexFunc(open[j.course], func(o *job) bool {
-			return !slices.ContainsFunc(o.strikes, func(other strike) bool { return other.method == s.method && other.nth == s.nth })
+		s := j.brokenCalls[0]
+		i := slices.IndexFunc(open[j.variant], func(o *job) bool {
+			return !slices.ContainsFunc(o.brokenCalls, func(other brokenCall) bool { return other.method == s.method && other.nth == s.nth })
 		})
 		if i < 0 {
-			open[j.course] = append(open[j.course], &job{course: j.course})
-			i = len(open[j.course]) - 1
-			all = append(all, open[j.course][i])
+			open[j.variant] = append(open[j.variant], &job{variant: j.variant})
+			i = len(open[j.variant]) - 1
+			all = append(all, open[j.variant][i])
 		}
-		o := open[j.course][i]
-		if o.strikes = append(o.strikes, s); len(o.strikes) >= n {
-			open[j.course] = slices.Delete(open[j.course], i, i+1)
+		o := open[j.variant][i]
+		if o.brokenCalls = append(o.brokenCalls, s); len(o.brokenCalls) >= n {
+			open[j.variant] = slices.Delete(open[j.variant], i, i+1)
 		}
 	}
 	for _, o := range all {

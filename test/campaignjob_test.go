@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// strike is one break: which call of a life, and how. The call is the nth of a method in order of arrival.
-type strike struct {
+// brokenCall is one break: which call of a life, and how. The call is the nth of a method in order of arrival.
+type brokenCall struct {
 	method string
 	nth    int
 	kind   string
@@ -45,7 +45,7 @@ func stallFor(method string) time.Duration {
 }
 
 // String returns what -campaign.only takes: "CloneVM_Task#2/ReplyLost", "CloneVM_Task#2/Faulted:NoDiskSpace".
-func (s strike) String() string {
+func (s brokenCall) String() string {
 	text := fmt.Sprintf("%s#%d/%s", s.method, s.nth, s.kind)
 	if s.reason != "" {
 		text += ":" + s.reason
@@ -53,73 +53,73 @@ func (s strike) String() string {
 	return text
 }
 
-// course is the shape of a life's group, and the chapter that the life runs.
-type course struct{ shape, chapter string }
+// variant is the shape of a life's group, and the scenario that the life runs.
+type variant struct{ shape, scenario string }
 
 // String returns "rich, updated".
-func (c course) String() string { return c.shape + ", " + c.chapter }
+func (c variant) String() string { return c.shape + ", " + c.scenario }
 
-// courses lists all courses, in order.
-func courses() (all []course) {
+// variants lists all variants, in order.
+func variants() (all []variant) {
 	for _, shape := range slices.Sorted(maps.Keys(shapes)) {
-		for _, chapter := range chapters {
-			all = append(all, course{shape, chapter})
+		for _, scenario := range scenarios {
+			all = append(all, variant{shape, scenario})
 		}
 	}
 	return all
 }
 
-// plain is the default course of a job whose name doesn't contain a course.
-var plain = course{"plain", scaled}
+// plain is the default variant of a job whose name doesn't contain a variant.
+var plain = variant{"plain", scaled}
 
 // job is one life to run.
 type job struct {
-	course
-	strikes []strike
+	variant
+	brokenCalls []brokenCall
 }
 
-// only returns the life of a course in which only this call breaks.
-func only(of course, s strike) job { return job{of, []strike{s}} }
+// only returns the life of a variant in which only this call breaks.
+func only(of variant, s brokenCall) job { return job{of, []brokenCall{s}} }
 
 // name returns the job in the format of -campaign.only.
 func (j job) name() string {
 	text := "unbroken"
-	for i, s := range j.strikes {
+	for i, s := range j.brokenCalls {
 		if i == 0 {
 			text = s.String()
 		} else {
 			text += " + " + s.String()
 		}
 	}
-	if j.course != plain {
-		text = j.course.String() + ":" + text
+	if j.variant != plain {
+		text = j.variant.String() + ":" + text
 	}
 	return text
 }
 
 // parseJob parses a text that name returned.
 func parseJob(text string) (j job, err error) {
-	j.course = plain
-	for _, c := range courses() {
+	j.variant = plain
+	for _, c := range variants() {
 		if rest, found := strings.CutPrefix(text, c.String()+":"); found {
-			j.course, text = c, rest
+			j.variant, text = c, rest
 		}
 	}
 	if text == "unbroken" {
 		return j, nil
 	}
 	for part := range strings.SplitSeq(text, " + ") {
-		s, err := parseStrike(part)
+		s, err := parseBrokenCall(part)
 		if err != nil {
 			return j, err
 		}
-		j.strikes = append(j.strikes, s)
+		j.brokenCalls = append(j.brokenCalls, s)
 	}
 	return j, nil
 }
 
-// parseStrike parses a text that strike.String returned. The name of a REST method contains slashes.
-func parseStrike(text string) (s strike, err error) {
+// parseBrokenCall parses a text that brokenCall.String returned. The name of a REST method contains slashes.
+func parseBrokenCall(text string) (s brokenCall, err error) {
 	slash := strings.LastIndexByte(text, '/')
 	hash := strings.LastIndexByte(text, '#')
 	if hash < 0 || slash < hash {
@@ -132,7 +132,7 @@ func parseStrike(text string) (s strike, err error) {
 }
 
 // order returns what the wire must do to the call.
-func (s strike) order() vcsim.Break {
+func (s brokenCall) order() vcsim.Break {
 	switch s.kind {
 	case breakRefused:
 		return vcsim.Break{Kind: vcsim.Refused}
@@ -152,21 +152,21 @@ func (s strike) order() vcsim.Break {
 	return vcsim.Break{}
 }
 
-func (s strike) fault() types.BaseMethodFault { return faultTypes[s.reason] }
+func (s brokenCall) fault() types.BaseMethodFault { return faultTypes[s.reason] }
 
 // kindsFor lists the breaks for a method: every kind, and a fault of each typed reason that it can answer.
-func kindsFor(method string) (all []strike) {
+func kindsFor(method string) (all []brokenCall) {
 	for _, kind := range []string{breakReplyLost, breakRefused, breakSessionGone, breakKilledAfter, breakKilledBefore, breakStalled} {
 		if kind != breakSessionGone || !slices.Contains(withoutSession, method) {
-			all = append(all, strike{method: method, kind: kind})
+			all = append(all, brokenCall{method: method, kind: kind})
 		}
 	}
 	for _, reason := range faultsOf(method) {
-		all = append(all, strike{method: method, kind: breakFaulted, reason: reason})
+		all = append(all, brokenCall{method: method, kind: breakFaulted, reason: reason})
 	}
 	if taskKinds[method] != "" {
 		for _, reason := range taskFaults[method] {
-			all = append(all, strike{method: method, kind: taskFails, reason: reason})
+			all = append(all, brokenCall{method: method, kind: taskFails, reason: reason})
 		}
 	}
 	return all

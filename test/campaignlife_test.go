@@ -34,18 +34,18 @@ var shapes = map[string]func(*spec){
 // ofLibrary is the shape whose members are cloned from an item of a content library. It is updated by checking in a version of the item.
 const ofLibrary = "library"
 
-// These are the chapters of lives. In each chapter, a group is created, changed and deleted.
+// These are the scenarios of lives. In each scenario, a group is created, changed and deleted.
 const (
 	scaled  = "scaled"
 	updated = "updated"
 )
 
 var (
-	chapters   = []string{scaled, updated}
+	scenarios  = []string{scaled, updated}
 	replicasOf = map[string]int32{scaled: 3, updated: 2}
 )
 
-// stages are the steps of the lives, by chapter.
+// stages are the steps of the lives, by scenario.
 var stages = map[string][]operation{
 	scaled: {
 		{"not selected for a moment", 1, (*life).unselect},
@@ -111,11 +111,11 @@ func (l *life) meet(folder string) {
 
 // faults are the breaks of a life, counted over all its replicas.
 type faults struct {
-	mu      sync.Mutex // guards the fields below
-	strikes []strike
-	nth     map[string]int
-	struck  map[strike]place // where calls were broken
-	made    map[string]int   // the number of calls until the group existed, by method
+	mu          sync.Mutex // guards the fields below
+	brokenCalls []brokenCall
+	nth         map[string]int
+	brokenAt    map[brokenCall]place // where calls were broken
+	made        map[string]int       // the number of calls until the group existed, by method
 }
 
 // place is one call of one replica.
@@ -129,12 +129,12 @@ func (f *faults) ask(l *life, wire *vcsim.Wire, c vcsim.Call) (b vcsim.Break, br
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.nth[c.Method]++
-	i := slices.IndexFunc(f.strikes, func(s strike) bool { return s.method == c.Method && s.nth == f.nth[c.Method] })
+	i := slices.IndexFunc(f.brokenCalls, func(s brokenCall) bool { return s.method == c.Method && s.nth == f.nth[c.Method] })
 	if i < 0 {
 		return b, false
 	}
-	s := f.strikes[i]
-	f.struck[s] = place{wire, c.N}
+	s := f.brokenCalls[i]
+	f.brokenAt[s] = place{wire, c.N}
 	l.say("the break: %s", s)
 	if s.kind == taskFails {
 		l.FailTask(taskKinds[c.Method], nil, s.fault(), 1)
@@ -146,13 +146,13 @@ func (f *faults) ask(l *life, wire *vcsim.Wire, c vcsim.Call) (b vcsim.Break, br
 const leastStall = time.Second
 
 // whyNot says why a break did not happen; empty if it did.
-func (f *faults) whyNot(s strike) string {
+func (f *faults) whyNot(s brokenCall) string {
 	f.mu.Lock()
-	at, struck := f.struck[s]
+	at, is := f.brokenAt[s]
 	calls := f.nth[s.method]
 	f.mu.Unlock()
 	switch {
-	case !struck:
+	case !is:
 		return fmt.Sprintf("this life called the method %d times", calls)
 	case s.kind == taskFails:
 		return ""
@@ -163,13 +163,13 @@ func (f *faults) whyNot(s strike) string {
 	return "its caller, the session or the replica was gone already"
 }
 
-// runCourse runs the life of a course with breaks. learnt is how often an unbroken life calls each method; nil if that is not known.
-func runCourse(t *testing.T, j job, learnt map[string]int, planted *defect, counts *counts) (o outcome, f *faults) {
-	f = &faults{strikes: j.strikes, nth: map[string]int{}, struck: map[strike]place{}, made: map[string]int{}}
-	p := profile{peaceful: true, replicas: *campaignReplicas, tools: true, shape: j.shape, size: replicasOf[j.chapter], faults: f}
+// runVariant runs the life of a variant with breaks. learnt is how often an unbroken life calls each method; nil if that is not known.
+func runVariant(t *testing.T, j job, learnt map[string]int, planted *defect, counts *counts) (o outcome, f *faults) {
+	f = &faults{brokenCalls: j.brokenCalls, nth: map[string]int{}, brokenAt: map[brokenCall]place{}, made: map[string]int{}}
+	p := profile{peaceful: true, replicas: *campaignReplicas, tools: true, shape: j.shape, size: replicasOf[j.scenario], faults: f}
 	o = inBubble(t, wayOfName(j.name()), p, planted, counts, func(l *life) {
 		l.rand = rand.New(rand.NewPCG(hashOf(j.name()), 0))
-		for i, s := range slices.Concat([]operation{{"create", 1, func(*life) {}}}, stages[j.chapter]) {
+		for i, s := range slices.Concat([]operation{{"create", 1, func(*life) {}}}, stages[j.scenario]) {
 			l.say("# %d: %s", i, s.name)
 			s.do(l)
 			l.reach()
@@ -208,7 +208,7 @@ func (l *life) bound(learnt map[string]int) {
 	if l.t.Failed() || learnt == nil {
 		return
 	}
-	changes, reads, n := 0, 0, len(l.faults.struck)
+	changes, reads, n := 0, 0, len(l.faults.brokenAt)
 	for method, calls := range l.callsSoFar() {
 		if isChange(method) {
 			changes += calls - learnt[method]
@@ -217,7 +217,7 @@ func (l *life) bound(learnt map[string]int) {
 		}
 	}
 	mostChanges, mostReads := changesAfter+n*changesAfterMore, readsAfter+n*readsAfterMore
-	for s := range l.faults.struck {
+	for s := range l.faults.brokenAt {
 		if s.kind == breakKilledBefore || s.kind == breakKilledAfter {
 			mostChanges, mostReads = mostChanges+changesAfterKill, mostReads+readsAfterKill
 		}

@@ -66,9 +66,9 @@ func (r *rig) members() []vcsim.VM {
 // unselectedWrong begins the errors about a wrong answer to a finalize of a group that isn't being deleted.
 const unselectedWrong = "a group that is not selected"
 
-// judgeUnselected checks the answer to a finalize of a group that isn't being deleted (Group.Unselect): it is finalized only if vCenter has
+// checkUnselected checks the answer to a finalize of a group that isn't being deleted (Group.Unselect): it is finalized only if vCenter has
 // no VM of the group.
-func (r *rig) judgeUnselected(g *metacontroller.Group, finalized bool, err error) {
+func (r *rig) checkUnselected(g *metacontroller.Group, finalized bool, err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatalf("%s: %v", unselectedWrong, err)

@@ -182,7 +182,7 @@ func (l *life) end(retain bool) {
 		}
 	}
 	if one && !retain {
-		l.judgeLastEvents(members, disks)
+		l.checkLastEvents(members, disks)
 	}
 	l.missingStay()
 	l.rulesStay()

@@ -23,8 +23,8 @@ func (w *watch) isTouched(ref string) bool {
 
 var anyMoRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
 
-// judgeBlame checks that Events blame an account only for VMs that an operator changed.
-func (l *life) judgeBlame() {
+// checkBlame checks that Events blame an account only for VMs that an operator changed.
+func (l *life) checkBlame() {
 	for name, event := range l.group.Events {
 		if !strings.Contains(string(event), " in vCenter by ") {
 			continue
@@ -37,8 +37,8 @@ func (l *life) judgeBlame() {
 	}
 }
 
-// judgeLastEvents checks that the Events of a deleted group name each removed member and say which persistent disks are kept.
-func (l *life) judgeLastEvents(members []string, disks []v1alpha1.PersistentDisk) {
+// checkLastEvents checks that the Events of a deleted group name each removed member and say which persistent disks are kept.
+func (l *life) checkLastEvents(members []string, disks []v1alpha1.PersistentDisk) {
 	events := eventsOf(l.t, l.group)
 	for _, ref := range members {
 		if !strings.Contains(events["MemberRemoved"], "("+ref+")") {

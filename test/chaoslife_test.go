@@ -192,7 +192,7 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	case err != nil:
 		l.t.Fatalf("a hook failed: %v", err)
 	}
-	l.judgeBlame()
+	l.checkBlame()
 	for _, m := range a.Status.Members {
 		if slices.Contains(m.IPs, docker0) {
 			l.t.Errorf("%s is published at docker0's address: %v", m.Name, m.IPs)

@@ -53,7 +53,7 @@ func (l *life) start() *chaosReplica {
 		}
 		if l.faults != nil {
 			if b, breaks := l.faults.ask(l, wire, call); breaks {
-				return c.suffer(b)
+				return c.applyBreak(b)
 			}
 		}
 		return c.ask(call)
@@ -84,8 +84,8 @@ func (c *chaosReplica) ask(call vcsim.Call) vcsim.Break {
 	return o.how
 }
 
-// suffer lets a call break in a way that ask has already chosen.
-func (c *chaosReplica) suffer(b vcsim.Break) vcsim.Break {
+// applyBreak lets a call break in a way that ask has already chosen.
+func (c *chaosReplica) applyBreak(b vcsim.Break) vcsim.Break {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.take(b)

@@ -86,7 +86,7 @@ func (l *life) endure(t *trouble) {
 	for began := time.Now(); time.Since(began) < t.lasts; time.Sleep(2 * seldom) {
 		l.reap()
 		l.call(l.any())
-		l.judgeTrouble(was)
+		l.checkTrouble(was)
 		for _, vm := range l.mine() {
 			if t.kind.name == "no new service answers" && isNew(vm) {
 				l.StopService(vm.Ref.Value, true)
@@ -95,9 +95,9 @@ func (l *life) endure(t *trouble) {
 	}
 }
 
-// judgeTrouble checks that a trouble costs at most one of the members that served before: for each further lost member, a new member must be ready. One
+// checkTrouble checks that a trouble costs at most one of the members that served before: for each further lost member, a new member must be ready. One
 // replica that reports it ready is enough, because the replica that was called last may not have probed the new member yet.
-func (l *life) judgeTrouble(was []string) {
+func (l *life) checkTrouble(was []string) {
 	var lost []string
 	serve := refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
 	for _, ref := range was {

@@ -243,7 +243,7 @@ func (l *life) unselect() {
 		finalized, said, err := l.group.Unselect(within(l.t))
 		if err == nil || !c.dead.Load() {
 			l.sayOnce("%s, not selected: finalized %t, %s", c.agent, finalized, said)
-			l.judgeUnselected(l.group, finalized, err)
+			l.checkUnselected(l.group, finalized, err)
 		}
 		for _, ref := range were {
 			if !slices.Contains(refsOf(l.mine()), ref) {

@@ -23,7 +23,7 @@ import (
 // VM accepts the risk
 // - a VM with the stamp of a group that was finalized
 // - in a peaceful life, fewer working members than promised: see leastOf
-// - an Event that blames an account for what no operator did: see judgeBlame
+// - an Event that blames an account for what no operator did: see checkBlame
 //
 // It also keeps the diary of the life.
 type watch struct {
@@ -33,22 +33,22 @@ type watch struct {
 	wrongs     []string
 	uid        types.UID
 	buried     []types.UID
-	least      int                 // the number of members that, as promised, always work
-	duplicates string              // why there may be two VMs of one ordinal; empty: there must be none
-	excused    map[string]bool     // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
-	seen       lastSeen            // how each VM looked last, for the diary
-	changed    time.Time           // when seen last changed
-	written    map[string]string   // the owners of the persistent disks that guests wrote to, by id
-	wanted     int                 // the smallest number of members that any spec wanted since the group last was as its spec says
-	byHand     time.Time           // when an operator last removed a member
-	stamped    map[string]sighting // how each member looked last, by moRef
-	touched    map[string]bool     // by moRef: the VMs that operators powered off or removed, or tried to
-	deleting   bool                // whether the group is being deleted
-	without    map[int64]bool      // the generations of the spec whose template doesn't exist
+	least      int                    // the number of members that, as promised, always work
+	duplicates string                 // why there may be two VMs of one ordinal; empty: there must be none
+	excused    map[string]bool        // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
+	seen       lastSeen               // how each VM looked last, for the diary
+	changed    time.Time              // when seen last changed
+	written    map[string]string      // the owners of the persistent disks that guests wrote to, by id
+	wanted     int                    // the smallest number of members that any spec wanted since the group last was as its spec says
+	byHand     time.Time              // when an operator last removed a member
+	stamped    map[string]memberState // how each member looked last, by moRef
+	touched    map[string]bool        // by moRef: the VMs that operators powered off or removed, or tried to
+	deleting   bool                   // whether the group is being deleted
+	without    map[int64]bool         // the generations of the spec whose template doesn't exist
 }
 
-// sighting is what a look at vCenter showed of a member.
-type sighting struct {
+// memberState is what a look at vCenter showed of a member.
+type memberState struct {
 	stamp.Stamp
 	on bool // whether the member was powered on at this look or an earlier one
 }
@@ -249,13 +249,13 @@ var replacing = []plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan
 func (w *watch) wrongRemovals(vms []vcsim.VM) (wrong string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, stay := map[string]sighting{}, 0
+	now, stay := map[string]memberState{}, 0
 	for _, vm := range vms {
 		s, err := stampOf(vm)
 		if err != nil || !s.Owned(w.uid, vm.InstanceUUID) {
 			continue
 		}
-		now[vm.Ref.Value] = sighting{s, isOn(vm)}
+		now[vm.Ref.Value] = memberState{s, isOn(vm)}
 		if s.Quarantined.IsZero() && !s.Standby {
 			stay++
 		}

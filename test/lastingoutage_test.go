@@ -77,13 +77,13 @@ func TestAnOutageOfAnHourIsSaidOnceAndSparesVCenter(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { judgeOutage(t, outages[name], *lastingGroups) })
+			synctest.Test(t, func(t *testing.T) { checkOutage(t, outages[name], *lastingGroups) })
 		})
 	}
 }
 
-// judgeOutage scales n groups out when an outage begins, and checks what the server does and reports during and after the outage.
-func judgeOutage(t *testing.T, o outage, n int) {
+// checkOutage scales n groups out when an outage begins, and checks what the server does and reports during and after the outage.
+func checkOutage(t *testing.T, o outage, n int) {
 	x := newLasting(t, vcsim.Config{}, o.refuses)
 	groups := x.groupsOf(n)
 	work := allUp(t, groups...)

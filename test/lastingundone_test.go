@@ -87,13 +87,13 @@ func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { judgeUndoing(t, undoings[name]) })
+			synctest.Test(t, func(t *testing.T) { checkUndoing(t, undoings[name]) })
 		})
 	}
 }
 
-// judgeUndoing runs groups for 29 minutes while their change is undone, and checks what the server does and reports.
-func judgeUndoing(t *testing.T, u undoing) {
+// checkUndoing runs groups for 29 minutes while their change is undone, and checks what the server does and reports.
+func checkUndoing(t *testing.T, u undoing) {
 	x := newLasting(t, vcsim.Config{}, "")
 	if u.as != "" {
 		x.admin = value(x.Login(within(t), url.UserPassword(u.as, "secret"), x.transport))

@@ -88,9 +88,9 @@ func gauge() (goroutines int, bytes uint64) {
 
 const callers = 200
 
-// blow has the callers call for every group several times, concurrently. (Metacontroller calls again for a group after a time-out, so a group can
+// callAll has the callers call for every group several times, concurrently. (Metacontroller calls again for a group after a time-out, so a group can
 // have several calls at the same time.)
-func (s *storm) blow(calls int) {
+func (s *storm) callAll(calls int) {
 	requests := make([][]byte, len(s.groups))
 	for i, g := range s.groups {
 		var err error
@@ -105,7 +105,7 @@ func (s *storm) blow(calls int) {
 				i := n % len(s.groups)
 				res, err := s.clients.Post(s.groups[i].URL+"/sync", "application/json", bytes.NewReader(requests[i]))
 				if err != nil {
-					continue // s.checker has already judged the error
+					continue // s.checker has already noted the error
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
@@ -159,7 +159,7 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 
 	began := time.Now()
 	var both sync.WaitGroup
-	both.Go(func() { s.blow(calls) })
+	both.Go(func() { s.callAll(calls) })
 	both.Go(func() { s.bodies(bodies) })
 	both.Wait()
 	most := int(s.checker.goroutines.Load())

@@ -134,9 +134,9 @@ func (r *rig) one(g *metacontroller.Group) {
 	r.must(err)
 }
 
-// deafen stalls the next WaitForUpdatesEx of each replica until undo, so that a replica that awaits no task learns of changes in the inventory only by
-// its own reads. deafen itself changes something in vCenter, so that a WaitForUpdatesEx that has already begun returns first.
-func (r *rig) deafen(replicas ...*wiredReplica) (undo func()) {
+// stallUpdates stalls the next WaitForUpdatesEx of each replica until undo, so that a replica that awaits no task learns of changes in the
+// inventory only by its own reads. It changes something in vCenter itself, so that a WaitForUpdatesEx that has already begun returns first.
+func (r *rig) stallUpdates(replicas ...*wiredReplica) (undo func()) {
 	r.t.Helper()
 	const long = time.Hour
 	_, err := r.AddVM("/DC0/vm", "unmanaged")
@@ -174,7 +174,7 @@ func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testi
 		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
 		up(t, g)
 		upAt(t, g, b.url)
-		hear := r.deafen(a, b)
+		resume := r.stallUpdates(a, b)
 		seen := r.sample(func() int { return tally(r.members(), isOn) })
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
 		g.URL = a.url
@@ -184,7 +184,7 @@ func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testi
 		r.one(g)
 		r.tidy(a)
 		r.tidy(b)
-		hear()
+		resume()
 		if least := seen().least; least < 3 {
 			t.Errorf("%d of 4 members were on, 3 are promised", least)
 		}

@@ -191,7 +191,7 @@ func (r *rig) rebuild(was recording, text string) recording {
 	text = regexp.MustCompile(`,\\?"fd00::1\d\\?"\]`).ReplaceAllString(text, "]") // the guests of this test report only one address
 	is := readRecording(r.t.(*testing.T), []byte(text))
 	for i, vm := range is.VMs {
-		r.dress(vm, object.NewVirtualMachine(r.admin.Client, refs[was.VMs[i].Name]))
+		r.restoreRecorded(vm, object.NewVirtualMachine(r.admin.Client, refs[was.VMs[i].Name]))
 	}
 	for _, rule := range is.Rules {
 		for i, name := range rule.VMs {
@@ -209,8 +209,8 @@ func (r *rig) rebuild(was recording, text string) recording {
 	return is
 }
 
-// dress gives a VM the recorded stamp, tags and attributes, and powers it on.
-func (r *rig) dress(was recordedVM, vm *object.VirtualMachine) {
+// restoreRecorded gives a VM the recorded stamp, tags and attributes, and powers it on.
+func (r *rig) restoreRecorded(was recordedVM, vm *object.VirtualMachine) {
 	r.t.Helper()
 	ctx := context.Background()
 	where := path.Join(was.Folder, was.Name)
