@@ -23,7 +23,7 @@ func TestALoginAnsweredByAnotherServerIsAFault(t *testing.T) {
 		})
 		f := faults[0]
 		if f == nil || f.Reason != vcfault.ReasonNotVCenterAPI || f.NeedsOperator || !vctest.Mentions(f.Message, "Login", "VC_HOST", "proxy") {
-			t.Errorf("%s: %v", body, f)
+			t.Errorf("the answer %s to a login gave the fault %v; want %s, without an operator, with the call and the settings", body, f, vcfault.ReasonNotVCenterAPI)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T
 				t.Errorf("web-0 has the custom attributes %v; want %v", has, c.has)
 			}
 			if vm := p.vm(moRef); vm.Prepared != plan.PreparationOf(&c.spec) {
-				t.Errorf("prepared %s", vm.Prepared)
+				t.Errorf("web-0 has the preparation %q; want that of the spec", vm.Prepared)
 			}
 		}
 		if strings.Contains(w.stampOf("web-0"), "prepared") {
@@ -73,7 +73,7 @@ func TestARetryMakesUpForALostReplyToAnAttribute(t *testing.T) {
 		for _, call := range []string{"AddCustomFieldDef", "SetField", "ReconfigVM_Task"} {
 			w.LoseReply(call, 1)
 			if f := p.fault(preparing(p.vm(moRef), spec)); f.Reason != vcfault.ReasonVCenterUnreachable {
-				t.Errorf("%s: %+v", call, f)
+				t.Errorf("without the reply to %s, got the fault %+v; want %s", call, f, vcfault.ReasonVCenterUnreachable)
 			}
 			p.until("the inventory is known again", func() bool { return p.state().Known })
 		}

@@ -44,7 +44,7 @@ func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 				}
 				must.Succeed(t, p.reader.Scan(context.Background()))
 				if s = p.state(good.MoRef, bad.MoRef); len(s.VMs) != 2 || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 || s.Folder == "" {
-					t.Errorf("after a scan it is seen as %+v", s)
+					t.Errorf("after a full read, got the state %+v; want %s reachable, %s unreachable, none gone, and the folder", s, good.MoRef, bad.MoRef)
 				}
 				two := w.start() // which has read nothing yet
 				two.until("the new server knows web-0 alone", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
@@ -52,7 +52,7 @@ func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 				w.FailReadsOf(inventory.VMRef(bad.MoRef), nil)
 				must.Succeed(t, p.reader.Scan(context.Background()))
 				if s = p.state(); len(s.VMs) != 2 || !s.VMs[1].Reachable {
-					t.Errorf("mended, it is seen as %+v", s)
+					t.Errorf("once %s could be read, got the state %+v; want it reachable", bad.MoRef, s)
 				}
 			})
 		})
@@ -110,7 +110,7 @@ func TestHundredsOfVMsThatAreGoneKeepNoOtherFromBeingRead(t *testing.T) {
 		before := w.Calls()["RetrievePropertiesEx"]
 		p.reads(refs...)
 		if n := w.Calls()["RetrievePropertiesEx"] - before; n > len(refs)+10 {
-			t.Errorf("%d reads for %d objects", n, len(refs))
+			t.Errorf("the reads of %d objects took %d calls; want at most 10 more", len(refs), n)
 		}
 		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn {
 			t.Errorf("got the state %+v; want one VM that is on", s)

@@ -98,7 +98,7 @@ func TestACallEndsWhenNoCallerWaitsForIt(t *testing.T) {
 		for question, ctx := range map[string]context.Context{"a": short, "b": long} {
 			both.Go(func() {
 				if _, _, err := a.Ask(ctx, question); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s: %v", question, err)
+					t.Errorf("the question %s ended with %v; want %v", question, err, context.DeadlineExceeded)
 				}
 			})
 		}

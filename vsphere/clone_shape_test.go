@@ -122,7 +122,7 @@ func TestMembersGoIntoTheirPoolOrZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, p := placed(t, vcsim.Config{Clusters: 2, Pools: 1}, func(c *Config) { c.Pool = "DC0_C0" })
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Pool != "/DC0/host/DC0_C0/Resources" {
-			t.Errorf("by the settings it is in %s", d.Pool)
+			t.Errorf("without a pool in the spec, web-0 is in %s; want the pool of the settings' cluster", d.Pool)
 		}
 		pools := func(pool string) v1alpha1.VmGroupSpec {
 			return v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Pool: pool}}
@@ -134,7 +134,7 @@ func TestMembersGoIntoTheirPoolOrZone(t *testing.T) {
 			{"DC0_C1/Resources", "/DC0/host/DC0_C1/Resources"},
 		} {
 			if d := p.made(int32(i)+1, pools(c.name)); d.Pool != c.path {
-				t.Errorf("%q: it is in %s", c.name, d.Pool)
+				t.Errorf("with the pool %q in the spec, the member is in %s; want %s", c.name, d.Pool, c.path)
 			}
 		}
 		zones := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Zones: []string{"DC0_C0", "DC0_C1"}}}

@@ -147,12 +147,12 @@ func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 		} {
 			a.VM, a.MoRef = "web-0", w.Unmanaged.Value
 			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
-				t.Errorf("%s: %+v", a.Op, f)
+				t.Errorf("%s of an unmanaged VM: got the fault %+v; want %s", a.Op, f, vcfault.ReasonConcurrentAccess)
 			}
 			other := actionOn(a.Op, vm) // right VM, wrong ordinal
 			other.Ordinal = 7
 			if f := p.fault(other); f.Reason != vcfault.ReasonConcurrentAccess {
-				t.Errorf("%s of another ordinal: %+v", a.Op, f)
+				t.Errorf("%s of another ordinal: got the fault %+v; want %s", a.Op, f, vcfault.ReasonConcurrentAccess)
 			}
 		}
 		for _, x := range w.VMs() {
@@ -190,7 +190,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 			a.Marked = true
 			vctest.Eventually(t, "the mark's removal is seen", func() bool { return !one.state().VMs[0].Marked })
 			if f := one.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
-				t.Errorf("%s: %+v", op, f)
+				t.Errorf("%s without a mark: got the fault %+v; want %s", op, f, vcfault.ReasonConcurrentAccess)
 			}
 		}
 		if !slices.Contains(w.Names(), "web-0") {

@@ -60,7 +60,7 @@ func TestUntilAMemberIsEncryptedItsStampSaysThatItIsNotPrepared(t *testing.T) {
 				return vctest.Mentions(p.fault(preparing(vm, spec)).Message, says...)
 			})
 			if _, _, vm := p.given("web-0"); !strings.HasPrefix(vm.Prepared, "-") || w.encryption("web-0") != "false false" {
-				t.Errorf("encrypted are %s, and its stamp says %q", w.encryption("web-0"), vm.Prepared)
+				t.Errorf("encrypted are %q, and web-0's preparation is %q; want neither disk nor VM, and one that is not complete", w.encryption("web-0"), vm.Prepared)
 			}
 		}
 		refused("key provider", "snapshots", "spec.placement.storagePolicy", "Cryptographer.RegisterHost")
@@ -75,7 +75,7 @@ func TestUntilAMemberIsEncryptedItsStampSaysThatItIsNotPrepared(t *testing.T) {
 		})
 		_, _, vm := p.given("web-0")
 		if got := w.encryption("web-0"); got != "true true" || strings.HasPrefix(vm.Prepared, "-") {
-			t.Errorf("encrypted are %s, and its stamp says %q", got, vm.Prepared)
+			t.Errorf("encrypted are %q, and web-0's preparation is %q; want VM and disk, and one that is complete", got, vm.Prepared)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 		w.must(w.SetHotAdd("ubuntu", true, true))
 		p.until("the edits are read", func() bool { return w.Calls()["RetrievePropertiesEx"] >= before+2 })
 		if err := p.reader.Scan(t.Context()); err != nil || is() != was {
-			t.Errorf("%v; an edit makes it %s, from %s", err, is(), was)
+			t.Errorf("after an edit, the template's fingerprint is %s, with the error %v; want %s as before", is(), err, was)
 		}
 		notified := p.notified("")
 		w.must(w.Republish("ubuntu"))
@@ -32,10 +32,10 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 		}
 		now := is()
 		if err := p.reader.Scan(t.Context()); err != nil || is() != now {
-			t.Errorf("%v; a scan makes it %s, from %s", err, is(), now)
+			t.Errorf("after a full read, the template's fingerprint is %s, with the error %v; want %s as before", is(), err, now)
 		}
 		if two := w.start(); two.state().Template.Fingerprint != now {
-			t.Errorf("to another server it is %s, not %s", two.state().Template.Fingerprint, now)
+			t.Errorf("another server has the template's fingerprint %s; want %s", two.state().Template.Fingerprint, now)
 		}
 	})
 }
@@ -47,11 +47,11 @@ func TestATemplateWhoseContentIDsComeAndGoHasOneFingerprintOrNone(t *testing.T) 
 		for range 2 {
 			w.must(w.ShowContentIDs("ubuntu", false))
 			if err := p.reader.Scan(t.Context()); err != nil || is() != "" {
-				t.Errorf("%v; without contentId it is %q", err, is())
+				t.Errorf("without contentId, the template's fingerprint is %q, with the error %v; want none", is(), err)
 			}
 			w.must(w.ShowContentIDs("ubuntu", true))
 			if err := p.reader.Scan(t.Context()); err != nil || is() != was || was == "" {
-				t.Errorf("%v; with contentId it is %q, and was %q", err, is(), was)
+				t.Errorf("with contentId again, the template's fingerprint is %q, with the error %v; want %q", is(), err, was)
 			}
 		}
 	})

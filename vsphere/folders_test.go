@@ -35,7 +35,7 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 			"/DC0/vm/vm-operator.2/vmgroups/shop/web": {Folder: "vm-operator.2"},
 		} {
 			if got := folderIn(placement); got != "" {
-				t.Errorf("%s: before it is created it is %s", path, got)
+				t.Errorf("%s: before its creation, the group's folder is %s; want none", path, got)
 			}
 			p.do(creating(placement))
 			p.do(creating(placement)) // already so: success
@@ -56,7 +56,7 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 			w.must(w.destroyFolder(strings.TrimSuffix(path, "/shop/web")))
 			p.do(creating(placement)) // whether or not it was seen
 			if now := folderIn(placement); now == "" || now == again {
-				t.Errorf("%s: after an operator removed the folder above, its folder is %q", path, now)
+				t.Errorf("%s: after an operator removed the folder above it, the group's folder is %q; want a new one, not %q", path, now, again)
 			}
 		}
 	})
@@ -70,7 +70,7 @@ func TestAFolderIsNotCreatedWhereItIsNotAllowed(t *testing.T) {
 			vcfault.ReasonNameConflict:       {Folder: "unmanaged/x"},
 		} {
 			if f := p.fault(creating(placement)); f.Reason != reason || !f.NeedsOperator {
-				t.Errorf("%+v: %+v", placement, f)
+				t.Errorf("a folder for %+v: got the fault %+v; want %s, for an operator", placement, f, reason)
 			}
 		}
 	})

@@ -109,7 +109,7 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		<-cloned
 		for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
 			if f := p.fault(a); f.Reason != vcfault.ReasonCloneRunning || f.NeedsOperator {
-				t.Errorf("%s: %+v", a.Op, f)
+				t.Errorf("%s while a clone runs: got the fault %+v; want %s, without an operator", a.Op, f, vcfault.ReasonCloneRunning)
 			}
 		}
 		w.SetLatency(vcsim.Latency{Clone: time.Hour})
@@ -196,7 +196,7 @@ func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
 		{&vim.TaskInfo{DescriptionId: "VirtualMachine.clone", State: vim.TaskInfoStateRunning, Reason: &vim.TaskReasonSchedule{}}, false},
 	} {
 		if got := tasks.Cloning(c.info, `VSPHERE.LOCAL\VMGROUP`); got != c.want {
-			t.Errorf("%+v: %v", c.info, got)
+			t.Errorf("Cloning of the task %+v is %t; want %t", c.info, got, c.want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestWithoutDRSClonesAreSpreadOverTheHostsThatCanTakeThem(t *testing.T) {
 			t.Errorf("the clones are on %v; want two each on DC0_C0_H0 and DC0_C0_H2, and none on the host in maintenance", got)
 		}
 		if n := w.Calls()["CloneVM_Task"]; n != 4 {
-			t.Errorf("%d clones", n)
+			t.Errorf("vCenter began %d clones; want 4", n)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestAMemberIsClonedOnAHostThatHasItsHardwareVersion(t *testing.T) {
 			p.do(plan.Action{Op: plan.CreateFolder})
 			p.preparedWith(v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{Version: 19}})
 			if got := w.hostsOf("web-0"); !slices.Equal(got, []string{"DC0_C0_H1"}) {
-				t.Errorf("DRS off: %t: it is on %v", off, got)
+				t.Errorf("with DRS off: %t, web-0 is on %v; want the host with the hardware version, DC0_C0_H1", off, got)
 			}
 		})
 	}

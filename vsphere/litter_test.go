@@ -57,7 +57,7 @@ func TestWhatEditsLeaveBehindInVCenterIsBounded(t *testing.T) {
 			for n := range 8 {
 				if err := p.Do(t.Context(), web, preparing(p.vm(moRef), edit(n))); err != nil {
 					if e := vcfault.Classify("", err); e.Reason != vcfault.ReasonMarkLimit || !e.NeedsOperator || !strings.Contains(e.Message, "administrator") {
-						t.Errorf("%s: %v", kind, err)
+						t.Errorf("%s: got the error %v; want %s, for an operator, that names the administrator", kind, err, vcfault.ReasonMarkLimit)
 					}
 					refused++
 				}

@@ -559,7 +559,7 @@ func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
 		a := guarded(plan.DeleteDisks, vm)
 		a.Args, a.Marked = plan.DeleteDisksArgs{IDs: []string{plan.Persistent(vm.Disks)[0].ID}}, true
 		if err := p.Do(context.Background(), web, a); err == nil || len(w.FirstClassDisks()) != 1 {
-			t.Errorf("an unmarked member lost its disk: %v", err)
+			t.Errorf("DeleteDisks of an unmarked member ended with %v, and %d disks are left; want an error, and one", err, len(w.FirstClassDisks()))
 		}
 		p.do(guarded(plan.Mark, vm))
 		_, _, vm = p.given("web-0")

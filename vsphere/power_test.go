@@ -52,7 +52,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, without an operator, not transient", f, vcfault.ReasonToolsUnavailable)
 		}
 		if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
-			t.Errorf("the stamp says that it was asked: %+v", vm)
+			t.Errorf("got the member %+v; want no request to shut down in its stamp", vm)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		p.do(guarded(plan.ShutdownGuest, vm)) // the VM is already off
@@ -118,7 +118,7 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 			t.Errorf("got the fault %+v; want %s, for an operator", f, vcfault.ReasonMissingPrivilege)
 		}
 		if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
-			t.Errorf("the stamp says that it was restarted: %+v", vm)
+			t.Errorf("got the member %+v; want no restart in its stamp", vm)
 		}
 		w.HealCalls()
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess { // by its own stamp

@@ -97,7 +97,7 @@ func TestAPowerOnWithoutATaskIsAwaitedByThePowerState(t *testing.T) {
 		}
 		w.FailTask(vcsim.PowerOn, nil, new(vim.InsufficientMemoryResourcesFault), 1)
 		if f := p.fault(actionOn(plan.PowerOn, two)); f.Reason != vcfault.ReasonTimeout {
-			t.Errorf("the fault does not say why it is off: %+v", f)
+			t.Errorf("got the fault %+v for a power-on without a task; want %s", f, vcfault.ReasonTimeout)
 		}
 	})
 }

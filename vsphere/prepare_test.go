@@ -249,7 +249,7 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		if n := w.RESTSessions(); n != 0 {
-			t.Errorf("%d unneeded REST sessions", n)
+			t.Errorf("a server that needs no REST session has %d", n)
 		}
 		p.do(preparing(vm, tagged("tier", "web")))
 		was := p.notified("")
@@ -298,7 +298,7 @@ func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
 		for _, action := range []string{"list-attached-tags", session.DetachTags, session.AttachTags} {
 			w.LoseReply(http.MethodPost+" /rest/com/vmware/cis/tagging/tag-association?~action="+action, 1)
 			if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Transient {
-				t.Errorf("%s: %+v", action, f)
+				t.Errorf("without the reply to %s, got the fault %+v; want %s, transient", action, f, vcfault.ReasonVCenterUnreachable)
 			}
 		}
 		p.do(preparing(p.vm(moRef), tagged("tier", "db")))
@@ -324,7 +324,7 @@ func TestTagsAndAttributesOfAnUnfinishedPreparationAreRemoved(t *testing.T) {
 				}
 				p.do(preparing(p.vm(moRef), v1alpha1.VmGroupSpec{}))
 				if w.tags(name) != "" || w.attributes(name)["owner"] != "" || p.vm(moRef).Prepared != "" {
-					t.Errorf("%s: %s has %s and %v; its stamp says %q", call, name, w.tags(name), w.attributes(name), p.vm(moRef).Prepared)
+					t.Errorf("after a lost reply to %s, %s has the tags %q, the attributes %v and the preparation %q; want none of the test's", call, name, w.tags(name), w.attributes(name), p.vm(moRef).Prepared)
 				}
 			}
 		}
@@ -357,7 +357,7 @@ func TestAPreparationsTextIsParsedAndAnInvalidOneIsEmpty(t *testing.T) {
 	}
 	for _, text := range []string{"", "{", `{"tags":7}`} {
 		if got := plan.PreparationIn(text); !reflect.DeepEqual(got, plan.Preparation{}) {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("from the text %q, got the preparation %+v; want the zero one", text, got)
 		}
 	}
 }

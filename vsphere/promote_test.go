@@ -39,11 +39,11 @@ func TestAStandbyMembersStampSaysSoUntilItIsPromoted(t *testing.T) {
 		}
 		p.do(promotion(vm))
 		if vm = p.vm(vm.MoRef); vm.Standby || vm.Power != plan.PoweredOn || vm.Generation != 7 || strings.Contains(w.stampOf("web-0"), "standby") {
-			t.Fatalf("promoted: %+v", vm)
+			t.Fatalf("got the promoted member %+v; want it on, with the generation 7, and no standby member", vm)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		if vm = p.vm(vm.MoRef); vm.IsStandby() {
-			t.Errorf("powered off, a member is taken for a standby one: %+v", vm)
+			t.Errorf("got the member %+v after its power-off; want no standby member", vm)
 		}
 	})
 }

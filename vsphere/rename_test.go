@@ -189,7 +189,7 @@ func TestARetryMakesUpForALostReplyToARenameOrAMove(t *testing.T) {
 			method := map[plan.Op]string{plan.Rename: "ReconfigVM_Task", plan.Move: "MoveIntoFolder_Task"}[a.Op]
 			w.LoseReply(method, 1)
 			if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
-				t.Errorf("%s: %+v", a.Op, f)
+				t.Errorf("%s without a reply: got the fault %+v; want %s", a.Op, f, vcfault.ReasonVCenterUnreachable)
 			}
 			p.until("the change is read after the outage", func() bool { return p.state().Known && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 			p.do(a)

@@ -83,7 +83,7 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 			a.Args = plan.MarkArgs{Why: why}
 			p.do(a)
 			if vm = p.vm(vm.MoRef); !vm.Marked || vm.Why != why {
-				t.Fatalf("marked for %s, it is %+v", why, vm)
+				t.Fatalf("got the member %+v; want a mark for %s", vm, why)
 			}
 		}
 		mark(plan.WhyPowerCycle)
@@ -95,7 +95,7 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 			a := guarded(op, vm)
 			a.Marked = true
 			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
-				t.Errorf("%s: %+v", op, f)
+				t.Errorf("%s of a member that is marked for a power cycle: got the fault %+v; want %s", op, f, vcfault.ReasonConcurrentAccess)
 			}
 		}
 		since := vm.MarkedAt
@@ -133,7 +133,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 			t.Errorf("the member was %+v, and is %+v; want 4 CPUs and 2048 MB, on since the same boot", vm, now)
 		}
 		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
-			t.Errorf("beyond the limit: %+v", f)
+			t.Errorf("got the fault %+v for more memory than hot-add allows; want %s, without an operator, not transient", f, vcfault.ReasonHotAddRefused)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestASizeThatARunningMemberCannotTakeIsRefusedWithoutACallIfThatIsKnown(t *
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
-			t.Errorf("without hot-add: %+v", f)
+			t.Errorf("got the fault %+v for CPUs without hot-add; want %s, without an operator, not transient", f, vcfault.ReasonHotAddRefused)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.SetHotAdd("web-0", true, true))
@@ -151,7 +151,7 @@ func TestASizeThatARunningMemberCannotTakeIsRefusedWithoutACallIfThatIsKnown(t *
 		p.do(actionOn(plan.PowerOn, vm))
 		before := w.Calls()["ReconfigVM_Task"]
 		if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
-			t.Errorf("3 CPUs in sockets of 2: %+v", f)
+			t.Errorf("got the fault %+v for 3 CPUs in sockets of 2; want %s, without a reconfiguration", f, vcfault.ReasonHotAddRefused)
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("an operator changed it: %+v", f)
+			t.Errorf("got the fault %+v for a member that an operator changed; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
 			t.Errorf("got the member %+v; want the CPUs that it had", now)
@@ -236,11 +236,11 @@ func TestOnlyARefusalThatConcernsTheVMIsARefusalOfTheSize(t *testing.T) {
 			w.FailTask(vcsim.Reconfigure, nil, c.fault, 2)
 			f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048))
 			if f.Reason != c.cold || f.Reason == vcfault.ReasonResizeRefused && (!f.NeedsOperator || f.Transient) {
-				t.Errorf("%s while off: %+v", name, f)
+				t.Errorf("%s while the member is off: got the fault %+v; want %s", name, f, c.cold)
 			}
 			f = p.fault(sized(p.vm(hot.MoRef), true, 4, 2048))
 			if f.Reason != c.hot || f.Reason == vcfault.ReasonHotAddRefused && (f.NeedsOperator || f.Transient) {
-				t.Errorf("%s while on: %+v", name, f)
+				t.Errorf("%s while the member is on: got the fault %+v; want %s", name, f, c.hot)
 			}
 		}
 		w.Deny("ReconfigVM_Task", "VirtualMachine.Config.CPUCount")

@@ -67,7 +67,7 @@ func TestAStepRepeatedAfterItsSuccessChangesNothing(t *testing.T) {
 			p.do(a)
 			first := p.vm(moRef)
 			if !c.done(first) {
-				t.Fatalf("%s cannot be seen when it returned: %+v", c.what, first)
+				t.Fatalf("%s: got the member %+v when the step returned; want the step's effect", c.what, first)
 			}
 			p.again(a)
 			if second := p.vm(moRef); !reflect.DeepEqual(settled(first), settled(second)) {
@@ -151,7 +151,7 @@ func (p *process) replanned(a plan.Action) {
 	err := p.Do(context.Background(), web, a)
 	var f *vcfault.Error
 	if err != nil && (!errors.As(err, &f) || !f.Transient) {
-		p.t.Errorf("%s: %v", a.Op, err)
+		p.t.Errorf("%s ended with %v; want success, or a transient fault", a.Op, err)
 	}
 }
 

@@ -335,11 +335,11 @@ func TestTheRulesForHostGroupsFollowTheMembersOverClusters(t *testing.T) {
 		set := func(r plan.Rules) {
 			t.Helper()
 			if !p.State(web, plan.Query{Rules: r}).RulesOff {
-				t.Errorf("%+v is not off", r)
+				t.Errorf("before the rules %+v are set, the cluster counts as having them", r)
 			}
 			p.do(setting(r))
 			if p.State(web, plan.Query{Rules: r}).RulesOff {
-				t.Errorf("%+v is off after it was set", r)
+				t.Errorf("after the rules %+v were set, the cluster counts as lacking them", r)
 			}
 		}
 		p.member(0) // one is enough for a rule

@@ -65,7 +65,7 @@ func TestAReplicaThatActsOnAMarkOfAnotherReadsAllMembersFirst(t *testing.T) {
 				before = w.Calls()["RetrievePropertiesEx"]
 				one.do(goes)
 				if own := w.Calls()["RetrievePropertiesEx"] - before; own > second {
-					t.Errorf("%d reads for a mark of its own, %d for one of another process whose group was read", own, second)
+					t.Errorf("the step took %d reads after a mark of its own process, and %d after one of another; want no more after its own", own, second)
 				}
 			})
 		})

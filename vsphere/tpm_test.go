@@ -22,7 +22,7 @@ func TestMembersDoNotShareTheSecretsOfTheTemplatesTPM(t *testing.T) {
 				w.must(err)
 				one, two := p.made(0, v1alpha1.VmGroupSpec{}).TPM, p.made(1, v1alpha1.VmGroupSpec{}).TPM
 				if one == "" || two == "" || (one == of.TPM) != copied || (one == two) != copied {
-					t.Errorf("the template has %q, and its clones %q and %q", of.TPM, one, two)
+					t.Errorf("the template has the TPM %q, and its clones %q and %q; want equal ones: %t", of.TPM, one, two, copied)
 				}
 			})
 		})
@@ -59,7 +59,7 @@ func TestAMemberThatIsToHaveAVirtualTPMOfItsOwnNeverGetsACopyOfTheTemplates(t *t
 				of, err := w.Details("ubuntu")
 				w.must(err)
 				if got := p.made(0, spec).TPM; got == "" || got == of.TPM {
-					t.Errorf("the template has %q, and its clone %q", of.TPM, got)
+					t.Errorf("the template has the TPM %q, and its clone %q; want another one", of.TPM, got)
 				}
 			})
 		})
