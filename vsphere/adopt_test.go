@@ -231,7 +231,7 @@ func TestANameConflictNamesTheClusterInTheVMsStamp(t *testing.T) {
 	} {
 		err := errFormerMember(plan.Ref{Namespace: "shop", Name: "web", UID: "uid-is"}, c.ours, &stamp.Stamp{Cluster: c.its, UID: "uid-was"}, folder+"/web-0")
 		if f := vcfault.Classify("", err); f.Reason != plan.ReasonNameConflict || !f.NeedsOperator || !strings.HasPrefix(f.Message, "The name is taken in "+folder+" by "+c.want) {
-			t.Errorf("of the cluster %q, held by one of %q: %+v", c.ours, c.its, f.Fault)
+			t.Errorf("for the cluster %q, and a holder of %q: got the fault %+v; want %s, for an operator, with %q", c.ours, c.its, f.Fault, plan.ReasonNameConflict, c.want)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestARedirectOfVCenterIsRefusedWhereverItLeads(t *testing.T) {
 				reported = reported || f.Reason == vcfault.ReasonNotVCenterAPI && strings.Contains(f.Message, "redirects")
 			}
 			if !reported {
-				t.Errorf("%s to %s: %v", method, to, faults)
+				t.Errorf("a redirect of %s to %s gave the faults %v; want %s, which says that vCenter redirects", method, to, faults, vcfault.ReasonNotVCenterAPI)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T
 			}
 		}
 		if strings.Contains(w.stampOf("web-0"), "prepared") {
-			t.Errorf("the stamp is %s", w.stampOf("web-0"))
+			t.Errorf("web-0's stamp is %s; want no preparation in it", w.stampOf("web-0"))
 		}
 	})
 }
@@ -60,7 +60,7 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesToCreate(t *testing.T) {
 		all.Wait()
 		for _, name := range []string{"web-0", "web-1"} {
 			if has := w.attributes(name); !maps.Equal(has, attributes("owner", "shop", "tier", "web").CustomAttributes) {
-				t.Errorf("%s has %v", name, has)
+				t.Errorf("%s has the custom attributes %v; want those of the spec", name, has)
 			}
 		}
 	})
@@ -119,7 +119,7 @@ func TestAttributesOfVMsPrecedeThoseOfAllObjectsAndThoseOfOtherTypesDoNotCount(t
 			got = def.Key
 		}
 		if got != key {
-			t.Errorf("%s is %d", name, got)
+			t.Errorf("the attribute %s has the key %d; want %d", name, got, key)
 		}
 	}
 }

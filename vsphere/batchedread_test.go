@@ -54,7 +54,7 @@ func TestAnAnswerIsOfACallThatBeganAfterTheQuestion(t *testing.T) {
 					t.Errorf("%s asked at %s, and has the answer of a call that began at %s: %v", question, at, began, err)
 				}
 				if !shared {
-					t.Errorf("%s is asked alone", question)
+					t.Errorf("the question %s has an answer of its own; want a shared one", question)
 				}
 			})
 		}
@@ -81,7 +81,7 @@ func TestAQuestionThatIsAloneIsAskedInItsOwnContext(t *testing.T) {
 		}
 		both.Wait()
 		if !slices.Equal(got, []any{"its own", nil}) {
-			t.Errorf("the calls had %v", got)
+			t.Errorf("the calls had the values %v; want that of the first question, and none for those that share a call", got)
 		}
 	})
 }

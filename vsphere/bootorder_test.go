@@ -23,7 +23,7 @@ func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *tes
 			t.Errorf("web-0 has the adapters %+v; want one on DC0_DVPG1, then one on DC0_DVPG0", d.NICs)
 		}
 		if was := template.NICs[0]; d.NICs[0].Key != was.Key || d.NICs[0].Type != was.Type || d.NICs[0].MAC == was.MAC || d.NICs[0].MAC == "" {
-			t.Errorf("the template's %+v became %+v", was, d.NICs[0])
+			t.Errorf("the template's adapter %+v became %+v; want the key and type of the template, and a MAC address of its own", was, d.NICs[0])
 		}
 		if n := w.Calls()["CloneVM_Task"]; n != 2 {
 			t.Errorf("vCenter began %d clones; want 2", n)
@@ -63,7 +63,7 @@ func TestAMemberBootsFirstFromWhatTheSpecSaysAndNotFromWhatItsTemplateDoes(t *te
 					switch device := device.(type) {
 					case *vim.VirtualMachineBootOptionsBootableEthernetDevice:
 						if cards := len(order); device.DeviceKey != d.NICs[cards].Key {
-							t.Errorf("adapter %d has the key %d, and the order %d", cards, d.NICs[cards].Key, device.DeviceKey)
+							t.Errorf("adapter %d has the key %d; the boot order has %d in its place", cards, d.NICs[cards].Key, device.DeviceKey)
 						}
 						order = append(order, "network")
 					case *vim.VirtualMachineBootOptionsBootableDiskDevice:

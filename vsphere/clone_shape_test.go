@@ -76,10 +76,10 @@ func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason strin
 	a := p.shaped(ordinal, spec)
 	e := vctest.AsError(p.Do(context.Background(), web, a))
 	if e == nil || e.Reason != reason || !vctest.Mentions(e.Message, says...) {
-		p.t.Errorf("got %v, not %s with %q", e, reason, says)
+		p.t.Errorf("got the error %v; want %s with %q", e, reason, says)
 	}
 	if after := len(p.world.VMs()); after != before {
-		p.t.Errorf("%s: there are %d VMs, not %d", reason, after, before)
+		p.t.Errorf("after the clone that was refused with %s, vCenter has %d VMs; want %d as before", reason, after, before)
 	}
 	return e
 }
@@ -95,14 +95,14 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 		p.lookups.forget() // so that the next try looks it up again
 		d := p.made(0, linked)
 		if len(d.Disks) != 1 || d.Disks[0].Parent == "" {
-			t.Errorf("the disks of the template are %+v, and those of the clone %+v", template.Disks, d.Disks)
+			t.Errorf("the template has the disks %+v, and its linked clone %+v; want one disk with a parent", template.Disks, d.Disks)
 		}
 		if d := p.made(1, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Snapshot: "base"}}); d.Disks[0].Parent != "" {
 			t.Errorf("a full clone of a snapshot is linked: %+v", d.Disks)
 		}
 		linked.Clone.Snapshot = "patched"
 		if e := p.refused(2, linked, vcfault.ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.NeedsOperator {
-			t.Error("waiting does not help")
+			t.Error("the fault of the missing snapshot needs no operator; want one, because a retry fails as well")
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestMembersGoIntoTheirPoolOrZone(t *testing.T) {
 		}
 		zones := v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{Zones: []string{"DC0_C0", "DC0_C1"}}}
 		if a, b := p.made(10, zones), p.made(11, zones); a.Pool != "/DC0/host/DC0_C0/Resources" || b.Pool != "/DC0/host/DC0_C1/Resources" {
-			t.Errorf("the zones are %s and %s", a.Pool, b.Pool)
+			t.Errorf("the members of two zones are in %s and %s; want one in each cluster", a.Pool, b.Pool)
 		}
 		p.refused(20, pools("DC0_C9"), vcfault.ReasonPoolNotFound, "DC0_C9", "spec.placement.pool", "/DC0/host/DC0_C0", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1")
 		p.refused(20, pools("Resources"), vcfault.ReasonPoolAmbiguous, "spec.placement.pool", "/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_C1/Resources")
@@ -196,7 +196,7 @@ func TestMembersGoOntoTheDatastoreOrWhereTheirClusterRecommends(t *testing.T) {
 			t.Errorf("with a datastore cluster in the spec, web-3 is on %s; want a datastore of DC0_POD0", d.Datastore)
 		}
 		if n := w.Calls()["RecommendDatastores"]; n != 1 {
-			t.Errorf("%d recommendations were asked for", n)
+			t.Errorf("vCenter was asked for %d recommendations of datastores; want one", n)
 		}
 		p.refused(4, on("fast"), vcfault.ReasonDatastoreNotFound, "spec.placement.datastore", "/DC0/datastore/DC0_POD0", "/DC0/datastore/LocalDS_1")
 	})
@@ -243,7 +243,7 @@ func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMain
 		w.must(err)
 		other := "/DC0/datastore/LocalDS_1"
 		if template.Datastore == other {
-			t.Fatal("the template is on the other one")
+			t.Fatal("the template is on the datastore that its clones are to be moved to")
 		}
 		on := func(ordinal int32, want string) {
 			t.Helper()
@@ -294,7 +294,7 @@ func TestAnOutageOfThePolicyServiceIsNoOutageOfVCenter(t *testing.T) {
 		w.Deny("PbmQueryProfile", "StorageProfile.View")
 		p.refused(0, gold, vcfault.ReasonMissingPrivilege, "StorageProfile.View")
 		if !p.state().Known {
-			t.Error("the inventory is no longer known")
+			t.Error("the state is unknown because a call about storage policies failed")
 		}
 	})
 }
@@ -310,7 +310,7 @@ func TestEachNetworkIsAnAdapterInOrder(t *testing.T) {
 			return spec
 		}
 		if d := p.made(0, v1alpha1.VmGroupSpec{}); len(d.NICs) != 1 || d.NICs[0].Network != "VM Network" {
-			t.Errorf("a plain member has the adapters %+v", d.NICs)
+			t.Errorf("a plain member has the adapters %+v; want the template's, on VM Network", d.NICs)
 		}
 		d := p.made(1, on("DC0_DVPG1", "/DC0/network/VM Network", "DC0_NSX0", "DVS0/DC0_DVPG0"))
 		var got []string
@@ -379,12 +379,12 @@ func TestFiftyClonesCostOneLookUp(t *testing.T) {
 				text += fmt.Sprintf(" %s %d", method, n)
 			}
 			if n > 2 && (strings.HasPrefix(method, "Pbm") || method == "GetCustomizationSpec" || method == "FindExtension") {
-				t.Errorf("%s was called %d times", method, n)
+				t.Errorf("%s was called %d times; want at most 2", method, n)
 			}
 		}
 		t.Log(text)
 		if n := w.Calls()["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > vms+30 {
-			t.Errorf("%d reads for %d clones:%s", n, vms, text)
+			t.Errorf("%d clones took %d reads, want at most %d:%s", vms, n, vms+30, text)
 		}
 	})
 }

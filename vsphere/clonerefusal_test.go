@@ -17,7 +17,7 @@ func TestACloneArgumentThatVCenterRefusesIsNamedAndNeedsAnOperator(t *testing.T)
 		for _, property := range []string{"spec.memoryAllocation.reservation", "spec.disk.backing.crypto", "spec.location.pool"} {
 			w.FailTask(vcsim.Clone, nil, &vim.InvalidArgument{InvalidProperty: property}, 1)
 			if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, property); e != nil && !e.NeedsOperator {
-				t.Errorf("%s: waiting does not help", property)
+				t.Errorf("%s: the fault needs no operator; want one, because a retry fails as well", property)
 			}
 		}
 		w.FailTask(vcsim.Clone, nil, &vim.InvalidArgument{}, 1)

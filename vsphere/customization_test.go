@@ -48,17 +48,17 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 		}
 		for i, want := range [][]string{{"FixedIp ", "255.255.254.0", "[10.0.0.1]", "[10.0.0.53]", "a.example.com", "10.0.0.11", "fd00::11 ", "fd00::111 ", "SubnetMask:64", "[fe80::1]"}, {"DhcpIp", "10.0.1.53"}} {
 			if len(got) != 2 || !vctest.Mentions(got[i], want...) {
-				t.Errorf("adapter %d has %q", i, got)
+				t.Errorf("the adapters are customized by %q; want %q for adapter %d", got, want, i)
 			}
 		}
 		if global := d.Customization.GlobalIPSettings; fmt.Sprint(global.DnsServerList, global.DnsSuffixList) != "[10.0.0.53 10.0.1.53] [a.example.com b.example.com]" {
-			t.Errorf("the DNS settings are %+v", global)
+			t.Errorf("got the DNS settings %+v; want the servers and domains of all networks, each once", global)
 		}
 		if d := p.made(2, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"}); d.Customization.Identity.(*vim.CustomizationLinuxPrep).HostName.(*vim.CustomizationFixedName).Name != "web-2" {
-			t.Error("a member has another's name")
+			t.Errorf("web-2 is customized by %+v; want its own name", d.Customization.Identity)
 		}
 		if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, vcfault.ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.NeedsOperator {
-			t.Error("waiting does not help")
+			t.Error("the fault of the missing customization specification needs no operator; want one, because a retry fails as well")
 		}
 	})
 }

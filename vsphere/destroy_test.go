@@ -105,13 +105,13 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 		}
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		if n := kept(); n != 0 {
-			t.Errorf("%d disks would be kept", n)
+			t.Errorf("%d disks would be kept; want none, because the moved disk has the member's name in its path", n)
 		}
 		w.must(w.Rename("web-0", "another-name"))
 		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, "/DC0/datastore/LocalDS_0"))
 		w.must(w.Rename("another-name", "web-0"))
 		if n := kept(); n != 1 {
-			t.Errorf("%d disks would be kept, not one", n)
+			t.Errorf("%d disks would be kept; want the one that was moved while the member had another name", n)
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 					kept = append(kept, disks.File(disk))
 				}
 				if theirs := w.ownDisk("web-1").File; !slices.Equal(kept, []string{theirs}) {
-					t.Errorf("%q would be kept, not %s alone", kept, theirs)
+					t.Errorf("the disks %q would be kept; want %s of web-1 alone", kept, theirs)
 				}
 				if n := p.destroyed(vm); n != 1 {
 					t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach web-1's disk", n)

@@ -24,7 +24,7 @@ func (p *process) fault(a plan.Action) plan.Fault {
 	err := p.Do(context.Background(), web, a)
 	var typed *vcfault.Error
 	if !errors.As(err, &typed) {
-		p.t.Fatalf("%s %s gave %v, not an *Error", a.Op, a.VM, err)
+		p.t.Fatalf("%s %s ended with %v; want an error with a fault", a.Op, a.VM, err)
 	}
 	return typed.Fault
 }
@@ -58,12 +58,12 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 			wg.Wait()
 			for _, p := range []*process{one, two} {
 				if vms := p.state().VMs; len(vms) != int(ordinal)+1 {
-					t.Errorf("%d VMs are seen after %d ordinals: %+v", len(vms), ordinal+1, vms)
+					t.Errorf("after %d ordinals, a server has the members %+v; want %d", ordinal+1, vms, ordinal+1)
 				}
 			}
 		}
 		if names := w.Names(); !slices.Equal(names, []string{"ubuntu", "unmanaged", "web-0", "web-1", "web-2"}) {
-			t.Errorf("vCenter has %v", names)
+			t.Errorf("vCenter has the VMs %v; want one each of web-0, web-1 and web-2, and no other new one", names)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestAStepSaysWhatItsTasksTookAndTheStateWhereCopiesComeFrom(t *testing.T) {
 			t.Errorf("got %+v and the error %v; want an error, the overload TaskInProgress and that the task ran 40s", took, err)
 		}
 		if host := p.state().Template.Host; !strings.HasPrefix(host, "host-") {
-			t.Errorf("clones are copied from the host %q", host)
+			t.Errorf("the template's host is %q; want a host, from which clones are copied", host)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 			t.Errorf("got the members %+v; want one", vms)
 		}
 		if names := w.Names(); !slices.Equal(names, []string{"ubuntu", "unmanaged", "web-0"}) {
-			t.Errorf("vCenter has %v", names)
+			t.Errorf("vCenter has the VMs %v; want web-0, and no other new one", names)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 		}
 		for _, x := range w.VMs() {
 			if x.Name == "unmanaged" && (x.Power != vim.VirtualMachinePowerStatePoweredOn || x.ExtraConfig[stamp.Key] != "") {
-				t.Errorf("the unmanaged VM is %+v", x)
+				t.Errorf("the unmanaged VM is %+v; want it on, without a stamp", x)
 			}
 		}
 	})

@@ -28,7 +28,7 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 		w.must(w.Republish("ubuntu"))
 		p.until("the new contents are seen", func() bool { return is() != was && is() != "" })
 		if p.notified("") == notified {
-			t.Error("the loop was not notified")
+			t.Error("the loop was not notified of the template's new contents")
 		}
 		now := is()
 		if err := p.reader.Scan(t.Context()); err != nil || is() != now {

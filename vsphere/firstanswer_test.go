@@ -54,10 +54,10 @@ func firstAnswer(t *testing.T, direct bool) {
 		p.until("vCenter is known", func() bool { return p.state().Known })
 		w.DelayFirstUpdates(0) // the stream of tasks has few updates
 		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
-			t.Errorf("after %s; two pages take two minutes each", took)
+			t.Errorf("vCenter was known after %s; want from 4m, for two pages of 2m each, to 5m", took)
 		}
 		if n := w.Calls()["CreateFilter"]; n > 2 { // the other is that of the tasks
-			t.Errorf("the stream was opened again: %d filters", n)
+			t.Errorf("the streams opened %d filters; want at most one for the inventory, and one for tasks", n)
 		}
 		metrics, err := registry.Gather()
 		w.must(err)
@@ -70,7 +70,7 @@ func firstAnswer(t *testing.T, direct bool) {
 			}
 		}
 		if sums["first"] < 240 || sums["full"] == 0 {
-			t.Errorf("the metrics have %v", sums)
+			t.Errorf("the durations of reads add up to %v; want at least 240s of the first one, and some of full ones", sums)
 		}
 		vm := p.member(0) // and changes are seen
 		w.must(w.Destroy("web-0"))
@@ -88,7 +88,7 @@ func TestEveryReadTakesAllPages(t *testing.T) {
 		}
 		p.reads(inventory.VMRefs([]string{p.state().VMs[0].MoRef, p.state().VMs[1].MoRef, p.state().VMs[2].MoRef})...)
 		if n := p.inventory.Count(); n.Unmanaged != 32 { // with the template, and one more
-			t.Errorf("%d unmanaged VMs are seen", n.Unmanaged)
+			t.Errorf("the inventory has %d unmanaged VMs; want 32", n.Unmanaged)
 		}
 		if w.Calls()["ContinueRetrievePropertiesEx"] == 0 {
 			t.Error("ContinueRetrievePropertiesEx was never called; want reads that continue, because answers have at most 7 objects")

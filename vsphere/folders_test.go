@@ -42,14 +42,14 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 			folder := folderIn(placement)
 			at, err := w.Find(path)
 			if err != nil || folder == "" || at.Value != folder {
-				t.Errorf("%s: %v is seen as %s: %v", path, at, folder, err)
+				t.Errorf("the folder at %s is %v, and the group's is %s, with the error %v; want one folder", path, at, folder, err)
 			}
 			p.do(plan.Action{Op: plan.RemoveFolder, MoRef: folder})
 			if _, err := w.Find(path); err == nil || folderIn(placement) != "" {
-				t.Errorf("%s is still there", path)
+				t.Errorf("the folder %s still exists, or is known, after its removal", path)
 			}
 			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
-				t.Errorf("%s: the namespace's folder is gone", path)
+				t.Errorf("the folder of the namespace, above %s, was removed, too", path)
 			}
 			p.do(creating(placement))
 			again := folderIn(placement)

@@ -72,7 +72,7 @@ func TestNoStepFailsForAnObjectOfAnother(t *testing.T) {
 			}
 		}
 		if w.FailReadsOf(unreadable, nil); slices.Contains(w.Names(), "web-2") || !slices.Contains(w.Names(), "web-0") {
-			t.Errorf("vCenter has %v", w.Names())
+			t.Errorf("vCenter has the VMs %v; want web-0, which could not be read, and not web-2", w.Names())
 		}
 	})
 }

@@ -53,13 +53,13 @@ func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceIsKept(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.NeedsOperator {
-			t.Errorf("with a member inside: %+v", f)
+			t.Errorf("with a member in the folder, got the fault %+v; want %s, without an operator", f, plan.ReasonRemoving)
 		}
 		p.do(actionOn(plan.Destroy, vm))
 		a := p.removing()
 		p.do(a)
 		if f := p.state().Folder; f != "" {
-			t.Errorf("folder %s is still known", f)
+			t.Errorf("the group's folder is still known as %s after its removal", f)
 		}
 		p.do(a) // the folder is gone: success
 		p.do(plan.Action{Op: plan.ConfirmGone})
@@ -78,7 +78,7 @@ func TestAFolderThatContainsAnUnmanagedVMIsKept(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, without an operator", f, plan.ReasonFolderHoldsStranger)
 		}
 		if !slices.Contains(w.Names(), "unmanaged") || len(w.OutsideInventory()) != 0 {
-			t.Error("the unmanaged VM was touched")
+			t.Error("the unmanaged VM was removed or unregistered with the folder")
 		}
 		p.do(plan.Action{Op: plan.ConfirmGone})
 	})
@@ -123,7 +123,7 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		// The list of running clones of one deletion doesn't apply to a later one: a group may become unselected several times.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
 			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneRunning {
-				t.Errorf("the clone that runs is not waited for: %+v", f)
+				t.Errorf("for the deletion of %s, got the fault %+v; want %s, because the second clone runs", since, f, vcfault.ReasonCloneRunning)
 			}
 		}
 		crash()
@@ -209,7 +209,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		must.Succeed(t, p.reader.Scan(context.Background()))
 		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || len(s.Gone) != 0 || s.VMs[0].CPU != 2 {
-			t.Errorf("after a scan: %+v", s)
+			t.Errorf("after a full read, got the state %+v; want the hidden member as it was, and none gone", s)
 		}
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
 			t.Errorf("got the fault %+v; want %s", f, plan.ReasonRemoving)
@@ -224,7 +224,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 		two.state(vm.MoRef)
 		two.until("the new server has read the hidden VM", func() bool { return two.inventory.Count().Unmanaged > seen })
 		if s := two.state(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 0 {
-			t.Errorf("to a new server: %+v", s)
+			t.Errorf("the new server has the state %+v; want neither a member nor one that is gone", s)
 		}
 		w.Show(inventory.VMRef(vm.MoRef))
 		two.until("the VM is a member to the new server", func() bool { return len(two.state(vm.MoRef).VMs) == 1 })

@@ -56,12 +56,12 @@ func TestTheMetadataOfAMember(t *testing.T) {
 	} {
 		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Metadata failed: %v", name, err)
 			continue
 		}
 		got := vctest.Decoded(t, optionMap(options), "guestinfo.metadata")
 		if compact(t, got) != compact(t, c.want) {
-			t.Errorf("%s: got %s", name, got)
+			t.Errorf("%s: got the metadata %s; want %s", name, got, c.want)
 		}
 		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
 		if fmt.Sprint(optionMap(options)) != fmt.Sprint(optionMap(again)) {
@@ -78,7 +78,7 @@ func compact(t *testing.T, text string) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("the text %s is no JSON: %v", text, err)
 	}
 	same, err := json.Marshal(v)
 	must.Succeed(t, err)
@@ -159,7 +159,7 @@ func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testi
 			d, err := w.Details(a.VM)
 			w.must(err)
 			if (d.Config.VAppConfig != nil) != c.keeps {
-				t.Errorf("member %d: has vApp properties: %t", i, d.Config.VAppConfig != nil)
+				t.Errorf("the clone %d has vApp properties: %t; want %t", i, d.Config.VAppConfig != nil, c.keeps)
 			}
 		}
 	})

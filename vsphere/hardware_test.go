@@ -26,13 +26,13 @@ func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
 			CoresPerSocket: 2, MemoryHotAdd: vim.NewBool(true), CPULimitMHz: 800, CPUShares: new(intstr.FromString(v1alpha1.SharesLow)), ReserveAllMemory: vim.NewBool(true), MemoryShares: new(intstr.FromInt32(12_345)),
 		}}).Config
 		if cores := *c.Hardware.NumCoresPerSocket; cores != 2 || !*c.CpuHotAddEnabled || !*c.MemoryHotAddEnabled || !*c.MemoryReservationLockedToMax {
-			t.Errorf("%d cores per socket, hot-add %t and %t, all memory reserved %t", cores, *c.CpuHotAddEnabled, *c.MemoryHotAddEnabled, *c.MemoryReservationLockedToMax)
+			t.Errorf("got %d cores per socket, hot-add of CPUs %t and of memory %t, and all memory reserved %t; want 2, and true", cores, *c.CpuHotAddEnabled, *c.MemoryHotAddEnabled, *c.MemoryReservationLockedToMax)
 		}
 		if a := c.CpuAllocation; *a.Reservation != 300 || *a.Limit != 800 || a.Shares.Level != vim.SharesLevelLow {
-			t.Errorf("CPUs: reservation %d, limit %d, shares %+v", *a.Reservation, *a.Limit, a.Shares)
+			t.Errorf("got for CPUs the reservation %d MHz, the limit %d MHz and the shares %+v; want 300, 800 and low", *a.Reservation, *a.Limit, a.Shares)
 		}
 		if a := c.MemoryAllocation; *a.Reservation != 1024 || *a.Shares != (vim.SharesInfo{Level: vim.SharesLevelCustom, Shares: 12_345}) {
-			t.Errorf("memory: reservation %d, shares %+v", *a.Reservation, a.Shares)
+			t.Errorf("got for memory the reservation %d MB and the shares %+v; want 1024, and 12345", *a.Reservation, a.Shares)
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestSecureBootNeedsATemplateThatBootsWithEFI(t *testing.T) {
 		w.must(w.BootWithEFI("ubuntu"))
 		p.lookups.forget()
 		if o := p.made(0, spec).Config.BootOptions; !*o.EfiSecureBootEnabled || o.BootDelay != 2000 {
-			t.Errorf("secure boot %t, a delay of %d ms", *o.EfiSecureBootEnabled, o.BootDelay)
+			t.Errorf("got secure boot %t, and a boot delay of %d ms; want true, and 2000", *o.EfiSecureBootEnabled, o.BootDelay)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
 				got = append(got, d.Backing)
 			case *vim.VirtualDisk:
 				if d.CapacityInBytes != 20<<30 {
-					t.Errorf("the disk has %d bytes", d.CapacityInBytes)
+					t.Errorf("the disk has %d bytes; want 20 GiB", d.CapacityInBytes)
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
 			&vim.VirtualPCIPassthroughVmiopBackingInfo{Vgpu: "grid_t4-4c"},
 		}
 		if !reflect.DeepEqual(got, want) || *c.MemoryAllocation.Reservation != 1024 {
-			t.Errorf("devices %+v, %d MiB reserved", got, *c.MemoryAllocation.Reservation)
+			t.Errorf("got the devices %+v, and %d MB reserved; want %+v, and 1024", got, *c.MemoryAllocation.Reservation, want)
 		}
 		p.refused(1, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{PCIDevices: []string{"grid_t4-4c", "15b3:1018"}, Version: 17}}, vcfault.ReasonInvalidConfiguration, `"15b3:1018"`, "--pci-devices")
 	})
@@ -117,15 +117,15 @@ func TestAStarAllowsAnyTextAndEverythingElseItself(t *testing.T) {
 		{"a?", "ab", false}, {"a?", "a?", true}, {"[ab]", "a", false}, {"[ab]", "[AB]", true}, {`a\*`, `a\b`, true}, {"a+b", "aab", false},
 	} {
 		if got := (Patterns{"none", c.pattern}).allow(c.text); got != c.want {
-			t.Errorf("%q allows %q: %t", c.pattern, c.text, got)
+			t.Errorf("the pattern %q allows %q: %t; want %t", c.pattern, c.text, got, c.want)
 		}
 	}
 	if (ExtraKeys{"*"}).allow("guestInfo.x") || (Patterns{}).allow("a") {
-		t.Error("more is allowed")
+		t.Error("the pattern * allows a key of the guest, or no pattern allows a key")
 	}
 	for _, pattern := range []string{"", " a", "a "} {
 		if (ExtraKeys{"a", pattern}).Validate() == nil || (PCIDevices{pattern}).Validate() == nil {
-			t.Errorf("%q is a pattern", pattern)
+			t.Errorf("%q is accepted as a pattern", pattern)
 		}
 	}
 }

@@ -46,10 +46,10 @@ func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 				did := w.Calls()[c.method] > calls
 				w.must(p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)))
 				if says := c.says(p.vm(vm.MoRef)); says != did {
-					t.Errorf("%s, %d calls granted: done %v, and the stamp says %v", c.op, granted, did, says)
+					t.Errorf("%s with %d calls granted: done %v, and the stamp says %v; want the same of both", c.op, granted, did, says)
 				}
 				if ended = err == nil; !ended && (vctest.ReasonOf(t, err) != vcfault.ReasonConcurrentAccess || granted > 5) {
-					t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)
+					t.Fatalf("%s with %d calls granted: got the error %v; want %s with up to 5 calls, and success with more", c.op, granted, err, vcfault.ReasonConcurrentAccess)
 				}
 			}
 		}

@@ -64,7 +64,7 @@ func TestWhatEditsLeaveBehindInVCenterIsBounded(t *testing.T) {
 			}
 			most := map[string]int{"attributes": maxAttributes, "tags": 100 + 1, "categories": 20 + 1}[kind]
 			if made := count(); made > most || made < most/2 || refused == 0 {
-				t.Errorf("%s: %d were made, and %d edits refused", kind, made, refused)
+				t.Errorf("%s: %d were created, and %d edits refused; want from %d to %d, and some refused", kind, made, refused, most/2, most)
 			}
 			p.do(preparing(p.vm(moRef), v1alpha1.VmGroupSpec{})) // a spec without them is carried out
 		}

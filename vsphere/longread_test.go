@@ -102,7 +102,7 @@ func TestAReadOfEverythingTakesAsLongAsPagesComeAndDelaysNoOtherRead(t *testing.
 			t.Errorf("the power-off was seen after %s; want at most 3s, while the full read continues", took)
 		}
 		if err := <-ended; err != nil || time.Since(began) < 3*time.Minute {
-			t.Errorf("the read ended after %s: %v", time.Since(began), err)
+			t.Errorf("the full read ended after %s with the error %v; want at least 3m, and none", time.Since(began), err)
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestAPageThatCameLateBringsNothingBack(t *testing.T) {
 		w.must(err)
 		must.Succeed(t, <-ended)
 		if _, _, known := p.inventory.Holder(refs["other-25"]); known {
-			t.Error("a VM that was destroyed is back")
+			t.Error("the full read brought back a VM that was destroyed while the read ran")
 		}
 		for ref, want := range map[string]string{refs["other-26"]: "/DC0/vm/renamed", late.Value: "/DC0/vm/late"} {
 			if _, path, _ := p.inventory.Holder(ref); path != want {

@@ -53,11 +53,11 @@ func TestGuestsThatReportMoreThanAnAnswerCanHaveHideNoOthers(t *testing.T) {
 			addresses[vm.Name] = len(vm.IPs)
 		}
 		if !maps.Equal(addresses, map[string]int{"web-0": 1, "web-1": 1, "web-2": 1}) {
-			t.Errorf("the members have %v addresses", addresses)
+			t.Errorf("the members have these numbers of addresses: %v; want one each", addresses)
 		}
 		p.stop()
 		if n := strings.Count(log.String(), vms[2].MoRef); n != 1 || strings.Contains(log.String(), "VC_HOST") {
-			t.Errorf("the log:\n%s", log.String())
+			t.Errorf("want one line about %s in the log, and none about VC_HOST:\n%s", vms[2].MoRef, log.String())
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestAReleasedVMIsUnmanagedAndIsNotTouched(t *testing.T) {
 			t.Errorf("the released VM has the stamp %q, and the group has %+v; want no stamp, the VM unmanaged, and one member left", text, p.state().VMs)
 		}
 		if now := w.Names(); !strings.Contains(strings.Join(now, " "), "web-0") {
-			t.Errorf("vCenter has %v", now)
+			t.Errorf("vCenter has the VMs %v; want web-0 among them, because a released VM is kept", now)
 		}
 		w.must(w.Destroy("web-1"))
 		p.until("the group has no member", func() bool { return len(p.state().VMs) == 0 })

@@ -80,23 +80,23 @@ func TestAMemberIsClonedWithItsDisksAndItsGuestFindsThem(t *testing.T) {
 		p.preparedWith(spec)
 		given, devices, vm := p.given("web-0")
 		if got := sizes(devices); got != "0:40 1:5 2:2 3:3" {
-			t.Errorf("the disks are %s", got)
+			t.Errorf("web-0 has the disks %s by unit and GiB; want 0:40 1:5 2:2 3:3", got)
 		}
 		if plan.DisksToChange(&spec, vm.Disks) != "" || plan.DisksLost(&spec, vm.Disks) != "" || plan.DisksOtherwise(&spec, vm.Disks) != "" {
-			t.Errorf("the stamp has %s", vm.Disks)
+			t.Errorf("web-0's stamp has the disks %s; want all disks of the spec, and none to change", vm.Disks)
 		}
 		for i, datastore := range []string{"LocalDS_0", "LocalDS_1", "LocalDS_1"} {
 			disk := disks.In(devices)[slices.IndexFunc(disks.In(devices), func(d *vim.VirtualDisk) bool { return *d.UnitNumber == int32(i+1) })]
 			if file := disks.File(disk); !strings.HasPrefix(file, "["+datastore+"] ") || !strings.HasSuffix(file, ".vmdk") || given[i+1].UUID != disks.UUID(disk) {
-				t.Errorf("%v is %s", given[i+1], file)
+				t.Errorf("the disk %v is the file %s; want one on %s, and the UUID of the stamp", given[i+1], file, datastore)
 			}
 		}
 		if w.Look("web-0").ExtraConfig["disk.EnableUUID"] != "TRUE" {
-			t.Error("the guest does not see uuids")
+			t.Error("disk.EnableUUID is not TRUE, so the guest does not see UUIDs of disks")
 		}
 		path := "/dev/disk/by-id/wwn-0x" + strings.ToLower(strings.ReplaceAll(given[1].UUID, "-", ""))
 		if metadata := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(metadata, `"disks":{"data":"`+path+`"`) {
-			t.Errorf("the guest reads %s, without %s", metadata, path)
+			t.Errorf("the guest reads the metadata %s; want the disk data at %s", metadata, path)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestAllDisksThatTheSpecGaveGoWithTheMember(t *testing.T) {
 			_, _, vm := p.given("web-0")
 			now, err := p.ReadFresh(t.Context(), inventory.VMRef(vm.MoRef))
 			if foreign := now.ForeignDisks(); err != nil || len(foreign) > 0 {
-				t.Errorf("%d disks would stay; %v", len(foreign), err)
+				t.Errorf("got the error %v, and %d disks that a destruction would keep; want none", err, len(foreign))
 			}
 		})
 	}
@@ -159,17 +159,17 @@ func TestDisksAreAddedAndGrowWhileTheMemberRuns(t *testing.T) {
 		p.do(p.settingDisks(spec))
 		_, devices, vm := p.given("web-0")
 		if got := sizes(devices); got != "0:30 1:7 2:1" {
-			t.Errorf("the disks are %s", got)
+			t.Errorf("web-0 has the disks %s by unit and GiB; want 0:30 1:7 2:1", got)
 		}
 		if text := plan.DisksToChange(&spec, vm.Disks); !strings.Contains(text, "identified") {
-			t.Errorf("what is left is %q", text)
+			t.Errorf("the disks to change are %q; want those that are not identified yet", text)
 		}
 		p.do(p.settingDisks(spec))
 		if _, _, vm = p.given("web-0"); plan.DisksToChange(&spec, vm.Disks) != "" || vm.Power != plan.PoweredOn {
-			t.Errorf("the stamp has %s", vm.Disks)
+			t.Errorf("web-0 is %s, and its stamp has the disks %s; want it on, and none to change", vm.Power, vm.Disks)
 		}
 		if metadata := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(metadata, `"log":"/dev/disk/by-id/wwn-0x`) {
-			t.Errorf("the guest reads %s", metadata)
+			t.Errorf("the guest reads the metadata %s; want the path of the disk log", metadata)
 		}
 	})
 }

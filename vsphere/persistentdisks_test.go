@@ -59,7 +59,7 @@ func (p *process) removed(vm plan.VM) {
 func refusedAs(t *testing.T, err error, reason string) {
 	t.Helper()
 	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.NeedsOperator {
-		t.Errorf("got %v, not %s", err, reason)
+		t.Errorf("got the error %v; want %s, for an operator", err, reason)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestADiskIsBoundToItsOrdinalAndOutlivesItsVM(t *testing.T) {
 		w.must(err)
 		disk := w.FirstClassDisks()[0]
 		if disk.Name != web.String()+"-0/data" || disk.Metadata[disks.KeyOwner] != string(web.UID)+"/0/data" || disk.Metadata[disks.KeyBound] != "true" || len(disk.VMs) != 1 {
-			t.Errorf("the disk is %+v", disk)
+			t.Errorf("got the persistent disk %+v; want the name, owner and mark of web-0's disk data, bound, in one VM", disk)
 		}
 		held := heldBy(vm)
 		p.removed(vm)
@@ -80,11 +80,11 @@ func TestADiskIsBoundToItsOrdinalAndOutlivesItsVM(t *testing.T) {
 		again, err := p.attached(held...)
 		w.must(err)
 		if got := plan.Persistent(again.Disks); len(got) != 1 || got[0].ID != disk.ID || len(w.FirstClassDisks()) != 1 {
-			t.Errorf("the next VM has %v of %d disks", got, len(w.FirstClassDisks()))
+			t.Errorf("the next VM has the persistent disks %v of %d; want the former disk %s, and no new one", got, len(w.FirstClassDisks()), disk.ID)
 		}
 		p.removed(again)
 		if third, err := p.attached(); err != nil || plan.Persistent(third.Disks)[0].ID != disk.ID { // the status was lost
-			t.Errorf("without a record, the next VM has %s, %v", third.Disks, err)
+			t.Errorf("without a record in the status, the next VM has the disks %s, with the error %v; want %s", third.Disks, err, disk.ID)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 		vm, err = p.attached()
 		w.must(err)
 		if got := plan.Persistent(vm.Disks)[0].ID; got != used {
-			t.Errorf("the next VM has %s, not %s", got, used)
+			t.Errorf("the next VM has the disk %s; want %s, which was in use", got, used)
 		}
 	})
 }
@@ -199,13 +199,13 @@ func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 				now, err := calls.Retrieve(t.Context(), old.Ref)
 				w.must(err)
 				if (now.Owner.UID == string(web.UID)) != (c.has != ours) || !now.Bound {
-					t.Errorf("the former disk is %+v", now)
+					t.Errorf("the former group's disk is %+v; want it bound, and this group's: %t", now, c.has != ours)
 				}
 				p.removed(vm)
 				again, err := p.attached() // without the annotation
 				w.must(err)
 				if next := plan.Persistent(again.Disks); len(next) != 1 || next[0].ID != got[0].ID {
-					t.Errorf("the next VM has %+v", next)
+					t.Errorf("without the annotation, the next VM has the persistent disks %+v; want %s", next, got[0].ID)
 				}
 			})
 		})
@@ -222,12 +222,12 @@ func TestADiskThatIsLostIsNotRecreated(t *testing.T) {
 		_, err = p.attached(held...)
 		refusedAs(t, err, vcfault.ReasonDiskMissing)
 		if n := len(w.FirstClassDisks()); n != 0 {
-			t.Errorf("there are %d disks", n)
+			t.Errorf("vCenter has %d disks; want none in place of the lost one", n)
 		}
 		a := p.settingDisks(lasting()) // an operator gave the disk up
 		w.must(p.Do(context.Background(), web, a))
 		if n := len(w.FirstClassDisks()); n != 1 {
-			t.Errorf("there are %d disks", n)
+			t.Errorf("vCenter has %d disks; want a new one, because an operator gave the lost one up", n)
 		}
 	})
 }
@@ -311,7 +311,7 @@ func TestAFirstDiskIsLookedForOnlyWhereTheHostsOfItsVMReach(t *testing.T) {
 		vm, err := p.attached()
 		w.must(err)
 		if n := lists(); n != 2 {
-			t.Errorf("the disks of %d datastores are listed", n)
+			t.Errorf("the server listed the disks of %d datastores; want 2", n)
 		}
 		held := heldBy(vm)
 		p.removed(vm)
@@ -319,7 +319,7 @@ func TestAFirstDiskIsLookedForOnlyWhereTheHostsOfItsVMReach(t *testing.T) {
 		_, err = p.attached(held...)
 		refusedAs(t, err, vcfault.ReasonDiskOutOfReach) // one that there is was found there
 		if n := len(w.FirstClassDisks()); n != 1 {
-			t.Errorf("there are %d disks", n)
+			t.Errorf("vCenter has %d disks; want the moved one alone", n)
 		}
 	})
 }
@@ -338,10 +338,10 @@ func TestADiskThatBackupSoftwareTracksGoesToTheNextVM(t *testing.T) {
 		again, err := p.attached(held...)
 		w.must(err)
 		if got := plan.Persistent(again.Disks); len(got) != 1 || got[0].ID != held[0].ID {
-			t.Errorf("the next VM has %v", got)
+			t.Errorf("the next VM has the persistent disks %v; want the former disk %s", got, held[0].ID)
 		}
 		if now, err := p.ReadFresh(t.Context(), w.Look("web-0").Ref); err != nil || !now.Tracks {
-			t.Errorf("changed block tracking is off for it: %v", err)
+			t.Errorf("changed block tracking is off for the next VM, or its read failed: %v", err)
 		}
 		p.removed(again)
 		w.FailTask(vcsim.Reconfigure, nil, new(vim.NotSupported), 1)
@@ -368,7 +368,7 @@ func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 		_, err = p.attached(held...)
 		refusedAs(t, err, vcfault.ReasonDiskInUse)
 		if disk := w.FirstClassDisks()[0]; len(disk.VMs) != 1 {
-			t.Errorf("the disk is in %v", disk.VMs)
+			t.Errorf("the disk is in the VMs %v; want the other VM alone", disk.VMs)
 		}
 	})
 }
@@ -488,11 +488,11 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			a.Marked, a.Args = true, plan.DeleteDisksArgs{IDs: []string{id}}
 			w.FailTask(fails, nil, new(vim.TaskInProgress), 1)
 			if err := p.Do(context.Background(), web, a); err == nil {
-				t.Fatalf("%s succeeds", op)
+				t.Fatalf("%s succeeded although its task was to fail", op)
 			}
 			_, devices, vm := p.given("web-0")
 			if disks.Attached(devices, id) != nil || !plan.LacksPersistent(&spec, vm.Disks) {
-				t.Fatalf("%s: the stamp has %s", op, vm.Disks)
+				t.Fatalf("%s: the disk is attached, or the stamp has it in place: %s", op, vm.Disks)
 			}
 			p.do(guarded(plan.Unmark, vm))
 			g := v1alpha1.VmGroup{Spec: spec}
@@ -500,7 +500,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			set := p.settingDisks(spec)
 			set.Details().KnownDisks = plan.DiskStatuses(&g, []plan.VM{vm})
 			if (len(set.Details().KnownDisks) == 0) != (op == plan.DeleteDisks) {
-				t.Errorf("%s: the status has %v", op, set.Details().KnownDisks)
+				t.Errorf("%s: the status has the disks %v; want none after %s, and some after others", op, set.Details().KnownDisks, plan.DeleteDisks)
 			}
 			lists := w.Calls()["ListVStorageObject"]
 			p.do(set)
@@ -509,7 +509,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			}
 			_, devices, vm = p.given("web-0")
 			if has := plan.Persistent(vm.Disks); disks.Attached(devices, id) == nil || len(has) != 1 || has[0].ID != id || has[0].Parted != "" {
-				t.Errorf("%s: the stamp has %s", op, vm.Disks)
+				t.Errorf("%s: the stamp has the disks %s; want %s, attached and in place", op, vm.Disks, id)
 			}
 			p.do(actionOn(plan.PowerOn, vm))
 		})
@@ -531,7 +531,7 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 		concurrent := func(a plan.Action) {
 			t.Helper()
 			if e := vctest.AsError(p.Do(context.Background(), web, a)); e == nil || e.Reason != vcfault.ReasonConcurrentAccess {
-				t.Errorf("%s: got %v", a.Op, e)
+				t.Errorf("%s: got the error %v; want %s", a.Op, e, vcfault.ReasonConcurrentAccess)
 			}
 		}
 		w.must(disks.NewFirstClass(p.VCenter).Detach(t.Context(), disks.VM{MoRef: vm.MoRef}, devices, ids...)) // by the other's Destroy
@@ -544,7 +544,7 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 		}
 		p.do(remove)
 		if len(w.FirstClassDisks()) != 0 {
-			t.Error("the disk is still there")
+			t.Error("the disk still exists after DeleteDisks")
 		}
 		concurrent(replace)
 		replace.Args = nil // the status has left it out
@@ -566,7 +566,7 @@ func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
 		a.ChangeVersion = vm.ChangeVersion
 		p.do(a)
 		if _, _, vm = p.given("web-0"); len(w.FirstClassDisks()) != 0 || vm.Disks != "" {
-			t.Errorf("%d disks; the stamp has %q", len(w.FirstClassDisks()), vm.Disks)
+			t.Errorf("%d disks are left, and the stamp has %q; want none", len(w.FirstClassDisks()), vm.Disks)
 		}
 		a.ChangeVersion = vm.ChangeVersion
 		p.do(a) // again
@@ -581,7 +581,7 @@ func TestAPersistentDiskGrowsInOneStep(t *testing.T) {
 		grown.Disks[0].SizeGiB = 3
 		p.do(p.settingDisks(grown)) // vCenter changes the VM's changeVersion with its disk
 		if _, _, vm := p.given("web-0"); plan.Persistent(vm.Disks)[0].SizeGiB != 3 || w.FirstClassDisks()[0].CapacityMB != 3<<10 {
-			t.Errorf("the stamp says %s of %d MB", vm.Disks, w.FirstClassDisks()[0].CapacityMB)
+			t.Errorf("the stamp has the disks %s, and the disk %d MB; want 3 GiB in both", vm.Disks, w.FirstClassDisks()[0].CapacityMB)
 		}
 	})
 }
@@ -599,7 +599,7 @@ func TestADiskThatIsLargerThanTheSpecStaysSoAndIsReportedSo(t *testing.T) {
 		vm, err = p.attached(held...) // as large as before it grew, which the API lets pass while there are no members
 		w.must(err)
 		if got := plan.Persistent(vm.Disks)[0].SizeGiB; got != 3 || w.FirstClassDisks()[0].CapacityMB != 3<<10 {
-			t.Errorf("the stamp says %d GiB of %d MB", got, w.FirstClassDisks()[0].CapacityMB)
+			t.Errorf("the stamp has %d GiB, and the disk %d MB; want 3 GiB in both", got, w.FirstClassDisks()[0].CapacityMB)
 		}
 	})
 }

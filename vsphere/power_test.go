@@ -154,14 +154,14 @@ func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 			w.must(w.SetTools("web-0", run))
 			p.until("the guest's state is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
 			if p.notified(web.UID) == notified {
-				t.Error("the group was not notified")
+				t.Error("the group was not notified of the guest's new state")
 			}
 		}
 		before := w.Calls()["RetrievePropertiesEx"]
 		w.must(w.PowerOn("unmanaged"))
 		w.must(w.SetTools("unmanaged", true))
 		if err := p.reader.Read(context.Background()); err != nil || w.Calls()["RetrievePropertiesEx"] > before+2 {
-			t.Errorf("%v; an unmanaged VM's guest costs %d reads", err, w.Calls()["RetrievePropertiesEx"]-before)
+			t.Errorf("the read ended with %v, and the unmanaged VM's guest took %d reads; want at most 2", err, w.Calls()["RetrievePropertiesEx"]-before)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnAtTheSameTime(t *testing.T) {
 		w.must(w.PowerOn("web-0"))
 		w.Release(vcsim.Reconfigure)
 		if err := <-done; err == nil {
-			t.Error("a VM that is on is in quarantine")
+			t.Error("the quarantine succeeded although the VM was powered on before its stamp was written")
 		}
 		if now := p.vm(vm.MoRef); !now.Quarantined.IsZero() || !now.Marked || now.Power != plan.PoweredOn {
 			t.Errorf("got the member %+v; want it marked and on, and not in quarantine", now)

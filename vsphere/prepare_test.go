@@ -122,7 +122,7 @@ func (p *process) unprepared(ordinal int32) plan.VM {
 			return vm
 		}
 	}
-	p.t.Fatalf("there is no unprepared web-%d: %+v", ordinal, p.state().VMs)
+	p.t.Fatalf("the group has the members %+v; want web-%d unprepared", p.state().VMs, ordinal)
 	return plan.VM{}
 }
 
@@ -173,7 +173,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 			return p.Do(context.Background(), web, preparing(p.vm(vm.MoRef), spec)) == nil
 		})
 		if text := w.Look("web-0").ExtraConfig["guestinfo.metadata"]; text != "" {
-			t.Errorf("a member that was prepared gets %q", text)
+			t.Errorf("the second preparation gave web-0 the metadata %q; want none", text)
 		}
 		more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}
 		if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != vcfault.ReasonTooFewAdapters || !f.NeedsOperator {
@@ -237,7 +237,7 @@ func TestTwoServersPrepareMembersAtOnceWithTagsToCreate(t *testing.T) {
 		all.Wait()
 		for _, name := range []string{"web-0", "web-1"} {
 			if w.tags(name) != "tier/db tier/web" {
-				t.Errorf("%s has %s", name, w.tags(name))
+				t.Errorf("%s has the tags %q; want tier/db and tier/web", name, w.tags(name))
 			}
 		}
 	})
@@ -260,11 +260,11 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 			t.Errorf("web-0 has the tags %q; want tier/db and tier/web, although the session was lost", w.tags("web-0"))
 		}
 		if n := w.RESTSessions(); n != 1 {
-			t.Errorf("%d REST sessions", n)
+			t.Errorf("vCenter has %d REST sessions; want one", n)
 		}
 		p.stop()
 		if w.RESTSessions() != 0 || w.Sessions() != 0 {
-			t.Errorf("%d REST sessions and %d others are left", w.RESTSessions(), w.Sessions())
+			t.Errorf("after the process has stopped, %d REST sessions and %d others are left", w.RESTSessions(), w.Sessions())
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 			}
 		}
 		if _, refused := w.Logins(); refused != 1 {
-			t.Errorf("%d logins were refused", refused)
+			t.Errorf("vCenter refused %d logins; want one", refused)
 		}
 		p.do(actionOn(plan.PowerOn, vm)) // the SOAP session still works
 	})

@@ -62,7 +62,7 @@ func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T
 		}
 		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
 		if n := w.Sessions(); n != 1 {
-			t.Errorf("vCenter has %d sessions", n)
+			t.Errorf("vCenter has %d sessions; want one", n)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 			w.FailCall("PowerOnMultiVM_Task", &vim.NoPermission{}, 1) // which is then done alone
 			w.FailCall(c.call, &vim.NoPermission{Object: c.on, PrivilegeId: c.id}, 1)
 			if f := p.fault(c.a); f.Reason != vcfault.ReasonMissingPrivilege || f.Message != "vCenter's user lacks the privilege "+c.says+": grant it." {
-				t.Errorf("%s without %s: %+v", c.a.Op, c.without, f)
+				t.Errorf("%s without %s: got the fault %+v; want %s, for %s", c.a.Op, c.without, f, vcfault.ReasonMissingPrivilege, c.says)
 			}
 		}
 	})

@@ -29,7 +29,7 @@ func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 			t.Errorf("the destroyed VM was gone after %s; want at most 1s", took)
 		}
 		if p.notified(web.UID) == notified {
-			t.Error("the group was not notified")
+			t.Error("the group was not notified of the destroyed VM")
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestAReadThatBeganBeforeADestroyDoesNotBringTheVMBack(t *testing.T) {
 		must.Succeed(t, <-read)
 		must.Succeed(t, <-destroyed)
 		if s := p.state(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 1 {
-			t.Errorf("after Destroy: %+v", s)
+			t.Errorf("after the destruction, got the state %+v; want the VM gone, and no member", s)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 			p.do(removal.a)
 			time.Sleep(5 * time.Second) // the stream says that it left
 			if reads := w.Calls()["RetrievePropertiesEx"] - before; reads != removal.reads {
-				t.Errorf("%s: %d reads, not %d", removal.a.Op, reads, removal.reads)
+				t.Errorf("%s took %d reads; want %d", removal.a.Op, reads, removal.reads)
 			}
 		}
 		if s := p.state(vm.MoRef); len(s.VMs) != 0 || s.Folder != "" {

@@ -252,19 +252,19 @@ func TestAnEmptyQuarantineGoesWithItsFolderAndAnyContentKeepsBoth(t *testing.T) 
 		quarantine := p.makeQuarantine()
 		p.do(moving(vm, quarantine))
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || !f.Transient {
-			t.Errorf("with a VM of the group in it: %+v", f)
+			t.Errorf("with a VM of the group in quarantine, got the fault %+v; want %s, transient", f, plan.ReasonRemoving)
 		}
 		p.do(actionOn(plan.Destroy, vm))
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web/quarantine"))
 		f := p.fault(p.removing())
 		if f.Reason != plan.ReasonFolderHoldsStranger || !strings.Contains(f.Message, "/web/quarantine/unmanaged") {
-			t.Errorf("with an unmanaged VM in it: %+v", f)
+			t.Errorf("with an unmanaged VM in the quarantine folder, got the fault %+v; want %s with its path", f, plan.ReasonFolderHoldsStranger)
 		}
 		w.must(w.Move("unmanaged", "/DC0/vm"))
 		inner, err := w.MakeFolder("/DC0/vm/vm-operator/shop/web/quarantine/quarantine")
 		w.must(err)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
-			t.Errorf("with a foreign folder in it: %+v", f)
+			t.Errorf("with a foreign folder in the quarantine folder, got the fault %+v; want %s", f, plan.ReasonFolderHoldsStranger)
 		}
 		task, err := object.NewFolder(w.Admin().Client, inner).Destroy(context.Background())
 		w.must(errors.Join(err, task.Wait(context.Background())))

@@ -41,7 +41,7 @@ func TestTheLongerTheStreamLastsTheRarerEverythingIsReadAgain(t *testing.T) {
 		w.DropSessions() // and a new stream begins with a read
 		time.Sleep(time.Minute)
 		if n := reads(); n != 7 {
-			t.Errorf("%d reads with the new stream", n)
+			t.Errorf("after the new stream, the inventory was read %d times; want 7", n)
 		}
 	})
 }

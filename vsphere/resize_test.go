@@ -45,7 +45,7 @@ func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 		chosen := func(cores int32) {
 			t.Helper()
 			if m := p.inventory.Member(vm.MoRef); !m.AutoCores || m.CoresPerSocket != cores {
-				t.Errorf("chosen: %t, %d cores per socket", m.AutoCores, m.CoresPerSocket)
+				t.Errorf("vCenter chooses the cores per socket: %t, and they are %d; want true, and %d", m.AutoCores, m.CoresPerSocket, cores)
 			}
 		}
 		chosen(4)

@@ -28,7 +28,7 @@ func (p *process) again(a plan.Action) {
 	err := p.Do(context.Background(), web, a)
 	var f *vcfault.Error
 	if err != nil && (!errors.As(err, &f) || f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient) {
-		p.t.Errorf("%s again: %v", a.Op, err)
+		p.t.Errorf("the repeated %s ended with %v; want success, or %s", a.Op, err, vcfault.ReasonConcurrentAccess)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestAStepRepeatedAfterItsSuccessChangesNothing(t *testing.T) {
 			}
 			before := p.vm(moRef)
 			if c.done(before) {
-				t.Fatalf("%s: there is nothing to do: %+v", c.what, before)
+				t.Fatalf("%s: the step's effect is there before the step: %+v", c.what, before)
 			}
 			a := c.plan(before)
 			p.do(a)
@@ -138,7 +138,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 					t.Errorf("got the member %+v; want the step's effect", now)
 				}
 				if n := w.Calls()[c.method] - before; n > c.most+1 { // the repetition may cost one call that vCenter refuses
-					t.Errorf("%d calls of %s", n, c.method)
+					t.Errorf("%s was called %d times; want at most %d", c.method, n, c.most+1)
 				}
 			})
 		})
@@ -179,7 +179,7 @@ func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 			w.must(w.SetExtraConfig(before.Name, "admin", what))
 			for _, when := range []string{"at once", "when it was read"} {
 				if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient || f.NeedsOperator {
-					t.Errorf("%s %s: %+v", what, when, f)
+					t.Errorf("%s, %s: got the fault %+v; want %s, transient", what, when, f, vcfault.ReasonConcurrentAccess)
 				}
 				p.until("the change is read", func() bool { return p.vm(before.MoRef).ChangeVersion != before.ChangeVersion })
 			}

@@ -124,7 +124,7 @@ func TestADuplicateRuleIsRemoved(t *testing.T) {
 		p.do(settingRules(preferred))
 		w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop.db uid-db [web-0 web-1]")
 		if p.off(preferred) {
-			t.Error("the rules are off")
+			t.Error("after the rules were set, the cluster counts as lacking them")
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 			t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleIneffective, "DC0_C0", "Preferred")
 		}
 		if !p.off(required) || p.off(preferred) {
-			t.Error("required is not off, or preferred is")
+			t.Error("without DRS, the rule counts as set if it is required, or as lacking if it is preferred")
 		}
 		p.do(settingRules(preferred))
 		w.ruleIs(firstCluster)
@@ -218,10 +218,10 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 		p.reader.TouchClusters() // as the stream does each minute
 		p.until("the group is notified", func() bool { return p.notified(web.UID) > notified })
 		if !p.off(preferred) {
-			t.Error("the rule is gone, and that is not seen")
+			t.Error("the rule was removed, and still counts as set")
 		}
 		if late := w.inFirstCluster(); !late.off(preferred) { // its first full read includes the clusters
-			t.Error("a server that comes later does not see it")
+			t.Error("to a server that starts later, the removed rule counts as set")
 		}
 	})
 }
@@ -262,7 +262,7 @@ func TestTheRulesAreAsWantedAfterSetRulesWhateverHappens(t *testing.T) {
 			}
 			w.must(p.reader.ReadClusters(context.Background()))
 			if p.off(request) {
-				t.Fatalf("%s is off: %q, %q", request, w.rules(firstCluster), w.rules(secondCluster))
+				t.Fatalf("after the rules were set, %s counts as lacking: the clusters have %q and %q", request, w.rules(firstCluster), w.rules(secondCluster))
 			}
 			w.checkRules(request)
 		}

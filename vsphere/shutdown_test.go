@@ -30,12 +30,12 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 		go func() { done <- one.Do(context.Background(), web, ask) }()
 		one.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] > before })
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
-			t.Error("the guest was asked, and no stamp says so")
+			t.Errorf("the guest was asked to shut down %d times before its stamp was written", n)
 		}
 		w.Release(vcsim.Reconfigure)
 		w.Must(<-done)
 		if n := w.Calls()["ReconfigVM_Task"]; n != before+1 {
-			t.Errorf("%d stamps were written for one request", n-before)
+			t.Errorf("one request to shut down wrote %d stamps; want one", n-before)
 		}
 		if f := two.fault(guarded(plan.Unmark, marked)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("the mark was withdrawn by an older observation: %+v", f)
@@ -127,7 +127,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 		off.Args = plan.PowerOffArgs{Unheeded: true}
 		p.do(off)
 		if n := w.Calls()["ShutdownGuest"] - before; n != 0 || p.vm(vm.MoRef).Power != plan.PoweredOff {
-			t.Errorf("asked %d times more; %+v", n, p.vm(vm.MoRef))
+			t.Errorf("the guest was asked to shut down %d times more, and the member is %+v; want never, and the member off", n, p.vm(vm.MoRef))
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 			t.Errorf("got %v; want %s, untried", err, vcfault.ReasonConcurrentAccess)
 		}
 		if now, n := p.vm(vm.MoRef), w.Calls()["ShutdownGuest"]; n != 0 || !now.Shutdown.At.IsZero() {
-			t.Errorf("asked %d times, and the stamp says %+v", n, now.Shutdown)
+			t.Errorf("the guest was asked to shut down %d times, and the stamp has the request %+v; want neither", n, now.Shutdown)
 		}
 	})
 }

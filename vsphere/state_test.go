@@ -21,7 +21,7 @@ func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
 			one.do(guarded(plan.Mark, one.vm(a.MoRef)))
 			two.do(guarded(plan.Mark, two.vm(b.MoRef)))
 			if !two.vm(a.MoRef).Marked {
-				t.Fatal("the mark that was there before is not seen")
+				t.Fatal("a server that marks a member does not see the mark that another wrote before")
 			}
 			one.until("the server sees both marks", func() bool { return one.vm(b.MoRef).Marked })
 			one.do(guarded(plan.Unmark, one.vm(a.MoRef)))
@@ -90,7 +90,7 @@ func TestStateMakesNoCallToVCenter(t *testing.T) {
 		delete(before, "RetrievePropertiesEx")
 		delete(after, "RetrievePropertiesEx")
 		if !maps.Equal(before, after) {
-			t.Errorf("calls before %v, after %v", before, after)
+			t.Errorf("the states made calls: before %v, after %v", before, after)
 		}
 	})
 }

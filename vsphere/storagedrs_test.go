@@ -31,7 +31,7 @@ func TestWithoutARecommendationTheReasonIsReported(t *testing.T) {
 	} {
 		e := vctest.AsError(noRecommendation(pod, c.drs))
 		if e == nil || e.Reason != c.reason || !e.NeedsOperator || !vctest.Mentions(e.Message, pod, c.says) {
-			t.Errorf("got %v, not %s with %q", e, c.reason, c.says)
+			t.Errorf("got the error %v; want %s with %q, for an operator", e, c.reason, c.says)
 		}
 	}
 }

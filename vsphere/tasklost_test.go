@@ -50,7 +50,7 @@ func TestAStepWhoseTaskIsLostIsAsItsObjectIs(t *testing.T) {
 					t.Errorf("after the task was lost, the group has the members %+v; want the step done", p.state().VMs)
 				}
 				if n := w.Calls()[c.call]; n > 2 {
-					t.Errorf("%d calls of %s", n, c.call)
+					t.Errorf("%s was called %d times; want at most 2", c.call, n)
 				}
 			})
 		})

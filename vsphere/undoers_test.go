@@ -149,7 +149,7 @@ func TestOneStepAtATimeAsksForItsUndoers(t *testing.T) {
 		}
 		all.Wait()
 		if most.Load() != 1 || collectors.Load() != 0 {
-			t.Errorf("%d collectors at once, %d left", most.Load(), collectors.Load())
+			t.Errorf("vCenter had up to %d collectors of events at once, and %d are left; want 1, and none", most.Load(), collectors.Load())
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
 	p.until("the cause of the member's vanishing is known", func() bool {
 		s := p.of(m)
 		if len(s.Gone) > 0 {
-			p.t.Fatalf("%s is reported as gone", m.Name)
+			p.t.Fatalf("%s counts as gone; want it vanished", m.Name)
 		}
 		return len(s.Vanished) == 1 && s.Vanished[0].How != ""
 	})
@@ -149,7 +149,7 @@ func TestAMemberHasVanishedUntilAnEventSaysThatItWasDestroyed(t *testing.T) {
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
 		if how := p.vanished(m).How; !strings.HasPrefix(how, "vCenter has no event that says why") || time.Since(began) < time.Minute {
-			t.Errorf("after %s: %s", time.Since(began), how)
+			t.Errorf("after %s, the member vanished because %q; want no event that says why, after at least 1m", time.Since(began), how)
 		}
 		p.gone(m)
 	})

@@ -186,7 +186,7 @@ func (p *process) member(ordinal int32) plan.VM {
 			return vm
 		}
 	}
-	p.t.Fatal("the clone ended and is not seen")
+	p.t.Fatalf("the clone ended, and no member has the ordinal %d: %+v", ordinal, p.state().VMs)
 	return plan.VM{}
 }
 

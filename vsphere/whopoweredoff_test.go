@@ -29,7 +29,7 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 			t.Errorf("the VMs were powered off by %v, with the error %v; want one, by an account that is not the server's", who, err)
 		}
 		if who, err := p.Who(ctx, []string{"vm-none"}); err != nil || who["vm-none"].User != "" {
-			t.Errorf("of a VM that nothing happened to: %v %v", who, err)
+			t.Errorf("the VM that was never powered off was powered off by %v, with the error %v; want no account", who, err)
 		}
 		calls, began := w.Calls()["CreateCollectorForEvents"], time.Now()
 		for _, of := range []string{vms[0].MoRef, "vm-1", "vm-2", "vm-3"} {
