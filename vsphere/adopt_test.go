@@ -197,7 +197,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if reads, n := w.Calls()["RetrievePropertiesEx"]-before, p.inventory.Count().Candidates; reads != 0 || n != 0 {
-			t.Errorf("%d reads were asked for; more is kept of %d VMs", reads, n)
+			t.Errorf("%d reads were asked for; more is kept of %d VMs; want 0 and 0", reads, n)
 		}
 	})
 }

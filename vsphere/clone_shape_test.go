@@ -332,7 +332,7 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 		w.must(w.RegisterExtension(role.ExtensionKey))
 		p.made(1, v1alpha1.VmGroupSpec{})
 		if n := w.Calls()["FindExtension"]; n != 1 {
-			t.Errorf("the extension was looked for %d times in one session", n)
+			t.Errorf("the extension was looked for %d times in one session; want 1", n)
 		}
 		was := p.notified("")
 		w.DropSessions()

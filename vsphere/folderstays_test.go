@@ -42,7 +42,7 @@ func TestAnEmptyFolderIsRemovedWhereVCenterLacksTheMethod(t *testing.T) {
 		w.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
 		p.do(p.removing())
 		if folder := p.state().Folder; folder != "" {
-			t.Errorf("the group's folder is still known as %s after its removal", folder)
+			t.Errorf("the group's folder is still known as %s after its removal; want none", folder)
 		}
 	})
 }

@@ -41,7 +41,7 @@ func TestStepsThatLookAtOnceShareOneRead(t *testing.T) {
 		steps := []plan.Action{actionOn(plan.Destroy, p.member(0)), actionOn(plan.Destroy, p.member(1)), actionOn(plan.Destroy, p.member(2))}
 		time.Sleep(5 * time.Second)
 		if n := w.reads(func() { noneFailed(t, p.atOnce(steps...)) }); n != 1 {
-			t.Errorf("three VMs that are destroyed at once are looked at in %d calls", n)
+			t.Errorf("three VMs that are destroyed at once are looked at in %d calls; want 1", n)
 		}
 		one := w.reads(func() { noneFailed(t, p.atOnce(plan.Action{Op: plan.ConfirmGone})) })
 		confirm := plan.Action{Op: plan.ConfirmGone}

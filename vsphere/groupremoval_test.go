@@ -59,7 +59,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceIsKept(t *testing.T) {
 		a := p.removing()
 		p.do(a)
 		if f := p.state().Folder; f != "" {
-			t.Errorf("the group's folder is still known as %s after its removal", f)
+			t.Errorf("the group's folder is still known as %s after its removal; want none", f)
 		}
 		p.do(a) // the folder is gone: success
 		p.do(plan.Action{Op: plan.ConfirmGone})

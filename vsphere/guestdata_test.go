@@ -127,7 +127,7 @@ func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 		d, err := w.Details("web-0")
 		w.must(err)
 		if text := d.ExtraConfig["guestinfo.metadata"]; text != "" {
-			t.Errorf("cloud-init would find %q", text)
+			t.Errorf("cloud-init would find %q; want none", text)
 		}
 		if got := vctest.Decoded(t, d.ExtraConfig, guest.OwnMetadataKey); !vctest.Mentions(got, `"web-0"`) {
 			t.Errorf("web-0's own metadata are %s; want them to name web-0", got)

@@ -120,7 +120,7 @@ func TestAPlayedBackFriendlyVCenterIsAsGoodAsARealOne(t *testing.T) {
 	faults := live(t, func(_ string, _ int, s said) said { return s })
 	// A few steps make other reads than the recorded ones, because goroutines run in another order. Without recorded answers, all steps fail.
 	if steps := len(lifeSteps()); len(faults) > steps/2 {
-		t.Errorf("of %d steps %d fail: %v", steps, len(faults), faults)
+		t.Errorf("of %d steps %d fail: %v; want at most %d", steps, len(faults), faults, steps/2)
 	}
 }
 

@@ -423,7 +423,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 		<-ended
 		for address := range h.addresses {
 			if address != "https://vcenter.test" {
-				t.Errorf("%s was called", address)
+				t.Errorf("%s was called; want %s", address, "https://vcenter.test")
 			}
 		}
 	})

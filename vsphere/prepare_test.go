@@ -249,7 +249,7 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		if n := w.RESTSessions(); n != 0 {
-			t.Errorf("a server that needs no REST session has %d", n)
+			t.Errorf("a server that needs no REST session has %d; want 0", n)
 		}
 		p.do(preparing(vm, tagged("tier", "web")))
 		was := p.notified("")
@@ -264,7 +264,7 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 		}
 		p.stop()
 		if w.RESTSessions() != 0 || w.Sessions() != 0 {
-			t.Errorf("after the process has stopped, %d REST sessions and %d others are left", w.RESTSessions(), w.Sessions())
+			t.Errorf("after the process has stopped, %d REST sessions and %d others are left; want 0 and 0", w.RESTSessions(), w.Sessions())
 		}
 	})
 }
@@ -342,7 +342,7 @@ func TestAPreparationInProgressListsOldAndNewTags(t *testing.T) {
 		{one, "", `{"tags":["a/b"],"networks":true,"digest":""}`},
 	} {
 		if got := plan.PreparationBegun(c.former, c.wanted); got != c.begun {
-			t.Errorf("%s, then %s: %s", c.former, c.wanted, got)
+			t.Errorf("%s, then %s: %s; want %s", c.former, c.wanted, got, c.begun)
 		}
 	}
 }

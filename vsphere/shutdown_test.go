@@ -30,7 +30,7 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 		go func() { done <- one.Do(context.Background(), web, ask) }()
 		one.until("the stamp is being written", func() bool { return w.Calls()["ReconfigVM_Task"] > before })
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
-			t.Errorf("the guest was asked to shut down %d times before its stamp was written", n)
+			t.Errorf("the guest was asked to shut down %d times before its stamp was written; want never", n)
 		}
 		w.Release(vcsim.Reconfigure)
 		w.Must(<-done)

@@ -96,7 +96,7 @@ func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*c
 	}
 	w.reported(found.all)
 	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions left", n)
+		w.t.Errorf("%d sessions left; want none", n)
 	}
 	return found
 }
@@ -157,7 +157,7 @@ func TestCheckOfAGoodVCenterFindsAndChangesNothing(t *testing.T) {
 			}
 		}
 		if outside := role.Outside(w.Calls()); len(outside) > 0 {
-			t.Errorf("the check called %v, which is outside the least role", outside)
+			t.Errorf("the check called %v, which is outside the least role; want none", outside)
 		}
 	})
 }
@@ -186,12 +186,12 @@ func TestCheckReportsEndpointAndCertificateProblems(t *testing.T) {
 	r.has("certificate", Fail, "authority is unknown", w.ThumbprintSHA256())
 	w.checked(func(c *vsphere.Config) { c.Thumbprint = other.ThumbprintSHA256() }, Options{}).has("certificate", Fail, w.ThumbprintSHA256(), "--thumbprint")
 	if ok, refused := w.Logins(); ok+refused != 0 {
-		t.Errorf("%d logins without a trusted certificate", ok+refused)
+		t.Errorf("%d logins without a trusted certificate; want 0", ok+refused)
 	}
 	w.checked(func(c *vsphere.Config) { c.Thumbprint, c.Insecure = "", true }, Options{}).has("certificate", Warn, "not verified", w.ThumbprintSHA256())
 	w.checked(func(c *vsphere.Config) { c.Password = "wrong " + planted }, Options{}).has("login", Fail, "InvalidLogin", "VC_PASS")
 	if _, refused := w.Logins(); refused != 1 {
-		t.Errorf("a wrong password was tried %d times, and vCenter locks accounts", refused)
+		t.Errorf("a wrong password was tried %d times, and vCenter locks accounts; want 1", refused)
 	}
 	w.checked(func(c *vsphere.Config) { c.Password, c.PasswordFile = "", filepath.Join(t.TempDir(), "none") }, Options{}).has("login", Fail, "CredentialsUnreadable", "VC_PASS_FILE")
 }
@@ -579,7 +579,7 @@ func TestStoppedCheckReportsThatItStopped(t *testing.T) {
 		}})
 		results{t, found}.has("the rest", Skip, "stopped", "")
 		if n := w.Sessions(); n > 0 {
-			t.Errorf("%d sessions left", n)
+			t.Errorf("%d sessions left; want none", n)
 		}
 	})
 }

@@ -147,7 +147,7 @@ func (w *world) reported(found []Finding) {
 	text, err := json.Marshal(Report(found))
 	w.Must(err)
 	if leak := identifying.FindString(string(text)); leak != "" {
-		w.t.Errorf("the report contains %q: %s", leak, text)
+		w.t.Errorf("the report contains %q, want none: %s", leak, text)
 	}
 }
 

@@ -52,17 +52,17 @@ func (w *world) clean(names ...string) {
 		w.t.Errorf("left in the folder: %v, %v", children, err)
 	}
 	if kept := w.OutsideInventory(); len(kept) > 0 {
-		w.t.Errorf("left files: %+v", kept)
+		w.t.Errorf("left files: %+v; want none", kept)
 	}
 	if left := w.FirstClassDisks(); len(left) > 0 {
-		w.t.Errorf("left disks: %+v", left)
+		w.t.Errorf("left disks: %+v; want none", left)
 	}
 	cluster := object.NewClusterComputeResource(w.Admin().Client, vctest.Value(w.Find("/DC0/host/DC0_C0")))
 	if c, err := cluster.Configuration(w.t.Context()); err != nil || len(c.Group) > 0 {
 		w.t.Errorf("left DRS groups: %+v, %v", c.Group, err)
 	}
 	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions left", n)
+		w.t.Errorf("%d sessions left; want none", n)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestDeepCheckWithTheLeastRoleSucceedsAndLeavesNothing(t *testing.T) {
 			r.has(check, Skip, why, "the server does not need it")
 		}
 		if outside := role.Outside(w.Calls()); len(outside) > 0 {
-			t.Errorf("the check called %v, which is outside the role", outside)
+			t.Errorf("the check called %v, which is outside the role; want none", outside)
 		}
 		w.clean("ubuntu")
 	})
@@ -165,7 +165,7 @@ func TestDeepCheckDoesNotStartIfItCouldNotCleanUp(t *testing.T) {
 		w.checked(nil, deepOptions).has("deep", Fail, "nothing was created", "privileges")
 		w.checked(nil, Options{Deep: true}).has("deep", Fail, "no template", "--template")
 		if n := w.Calls()["CreateFolder"]; n > 0 {
-			t.Errorf("%d folders were created", n)
+			t.Errorf("%d folders were created; want none", n)
 		}
 	})
 }

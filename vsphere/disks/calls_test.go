@@ -82,13 +82,13 @@ func TestADiskOfAnotherIsNotFound(t *testing.T) {
 		before := r.Counted()["RetrieveVStorageObject"]
 		r.found()
 		if n := r.Counted()["RetrieveVStorageObject"] - before; n != 1 {
-			t.Errorf("%d disks were read again", n)
+			t.Errorf("%d disks were read again; want 1", n)
 		}
 		time.Sleep(2 * time.Hour)
 		before = r.Counted()["RetrieveVStorageObject"]
 		r.found()
 		if n := r.Counted()["RetrieveVStorageObject"] - before; n != 4 {
-			t.Errorf("two hours later, %d disks were read", n)
+			t.Errorf("two hours later, %d disks were read; want 4", n)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestANewDiskIsListedLateAndCanBeReadAtOnce(t *testing.T) {
 		r.Must(err)
 		time.Sleep(time.Minute)
 		if ids, _ := r.found(); !slices.Equal(ids, []string{made.ID}) {
-			t.Errorf("found %v a minute later", ids)
+			t.Errorf("found %v a minute later; want %v", ids, []string{made.ID})
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestOnlyTheFlagKeepsADiskWhenItsVMIsDestroyed(t *testing.T) {
 		r.Must(r.Destroy("web-0"))
 		r.Must(r.Destroy("web-1"))
 		if ids, _ := r.found(); !slices.Equal(ids, []string{kept.ID}) {
-			t.Errorf("left: %v of %s and %s", ids, kept.ID, dropped.ID)
+			t.Errorf("left: %v of %s and %s; want %v", ids, kept.ID, dropped.ID, []string{kept.ID})
 		}
 		r.Must(r.Delete(t.Context(), kept.Ref))
 	})
@@ -465,7 +465,7 @@ func TestAnOldVCenterHasNoPersistentDisks(t *testing.T) {
 		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data})
 		refused(t, err, vcfault.ReasonDisksUnsupported)
 		if n := r.Counted()["CreateDisk_Task"]; n != 0 {
-			t.Errorf("%d calls", n)
+			t.Errorf("%d calls; want 0", n)
 		}
 	})
 }

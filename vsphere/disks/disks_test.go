@@ -48,7 +48,7 @@ func TestADiskThatTheCloneMadeIsOwnWhereverItIs(t *testing.T) {
 	}
 	inItsPlace := disk(2000, "another's", "[ds2] web-0/web-0.vmdk")
 	if got := foreign(record, inItsPlace, disk(2001, "mine-too", "[ds] web-0/web-0_1.vmdk")); !slices.Equal(got, []string{"[ds2] web-0/web-0.vmdk"}) {
-		t.Errorf("the foreign disks are %q", got)
+		t.Errorf("the foreign disks are %q; want %q", got, []string{"[ds2] web-0/web-0.vmdk"})
 	}
 	moved.VDiskId = &types.ID{Id: "a volume by now"}
 	if got := foreign(record, moved); len(got) != 1 {
@@ -80,7 +80,7 @@ func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing
 	for _, record := range []string{"2000", "2000=mine"} {
 		got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0-000001.vmdk", "[ds] web-0/web-0.vmdk"), attached)
 		if !slices.Equal(got, []string{"[ds] web-0/data-000001.vmdk"}) {
-			t.Errorf("with the record %q, the foreign disks are %q", record, got)
+			t.Errorf("with the record %q, the foreign disks are %q; want %q", record, got, []string{"[ds] web-0/data-000001.vmdk"})
 		}
 	}
 	if !IsDelta(attached) || Base(attached) != "[ds] data/data.vmdk" {
@@ -94,7 +94,7 @@ func TestADiskThatCameLaterIsForeignInTheVMsDirectoryToo(t *testing.T) {
 	for _, record := range []string{"2000", "2000=mine"} {
 		for uuid, file := range map[string]string{"theirs": "[ds] web-0/web-0_1.vmdk", "mine": "[ds2] web-0/web-0.vmdk"} {
 			if got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0.vmdk"), disk(2001, uuid, file)); !slices.Equal(got, []string{file}) {
-				t.Errorf("with the record %q, the foreign disks are %q", record, got)
+				t.Errorf("with the record %q, the foreign disks are %q; want %q", record, got, []string{file})
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestADiskOfASiblingIsForeignThoughItHasTheUUIDOfTheOwn(t *testing.T) {
 	} {
 		want := File(disks[len(disks)-1])
 		if got := foreign("2000=template's", disks...); !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: the foreign disks are %q", what, got)
+			t.Errorf("%s: the foreign disks are %q; want %q", what, got, []string{want})
 		}
 	}
 }

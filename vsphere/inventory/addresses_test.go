@@ -20,14 +20,14 @@ func TestAnAddressWithoutAnAdapterIsNotTheMembers(t *testing.T) {
 	}
 	for primary, want := range map[string][]string{"172.17.0.1": {"192.168.10.20"}, "2001:db8::20": {"192.168.10.20"}, "": {"192.168.10.20"}} {
 		if got := AddressesOf(primary, nics); !slices.Equal(got, want) {
-			t.Errorf("with %q as the primary one: %v", primary, got)
+			t.Errorf("with %q as the primary one: %v; want %v", primary, got, want)
 		}
 	}
 	if got := AddressesOf("172.17.0.1", nics[:1]); got != nil {
 		t.Errorf("while the adapter has no address: %v", got)
 	}
 	if got := AddressesOf("192.168.10.20", nil); !slices.Equal(got, []string{"192.168.10.20"}) {
-		t.Errorf("of a guest that reports no adapters: %v", got)
+		t.Errorf("of a guest that reports no adapters: %v; want %v", got, []string{"192.168.10.20"})
 	}
 }
 

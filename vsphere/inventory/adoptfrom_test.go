@@ -12,7 +12,7 @@ func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
 		"*=/DC0/vm/a b/c=d/":  {"*", "/DC0/vm/a b/c=d/"},
 	} {
 		if got, err := ParseAdoptRule(text); err != nil || got != want {
-			t.Errorf("%q gives %+v, %v", text, got, err)
+			t.Errorf("%q gives %+v, %v; want no error and %+v", text, got, err, want)
 		}
 	}
 	for text, says := range map[string]string{
@@ -29,7 +29,7 @@ func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
 		"shop=/DC0/./vm":      "inventory path",
 	} {
 		if got, err := ParseAdoptRule(text); err == nil || got != (AdoptRule{}) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q gives %+v, %v", text, got, err)
+			t.Errorf("%q gives %+v, %v; want an error, %+v and %q in the text", text, got, err, AdoptRule{}, says)
 		}
 	}
 	if err := validateAdoptRules([]AdoptRule{{"shop", "legacy"}}); err == nil || !strings.Contains(err.Error(), "--adopt-from") {

@@ -106,7 +106,7 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
 		s.publishClusters(c.clusters)
 		for range 2 { // the second answer comes from the cache
 			if got := s.off(c.wish); got != c.off {
-				t.Errorf("%s: off is %t", c.what, got)
+				t.Errorf("%s: off is %t; want %t", c.what, got, c.off)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func TestRulesForHostGroupsAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *tes
 		s.publish(c.machines...)
 		s.publishClusters(c.clusters)
 		if got := s.State(web, plan.Query{Rules: c.wish}).RulesOff; got != c.off {
-			t.Errorf("%s: off is %t", c.what, got)
+			t.Errorf("%s: off is %t; want %t", c.what, got, c.off)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestAGroupIsNotifiedWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 		s.publishClusters(c.clusters)
 		slices.Sort(s.notified)
 		if !slices.Equal(s.notified, c.notified) {
-			t.Errorf("%s: notified %v", c.what, s.notified)
+			t.Errorf("%s: notified %v; want %v", c.what, s.notified, c.notified)
 		}
 	}
 	s.publishClusters(ruled(asIs))
@@ -266,7 +266,7 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 		}
 		for _, name := range []string{"", "separate web", "vmgroup", "vmgroup ", "vmgroup uid-web", "my vmgroup shop/web uid-web"} {
 			if owner := stamp.RuleOwner(name); owner != "" {
-				t.Errorf("%q counts as %s's", name, owner)
+				t.Errorf("%q counts as %s's; want none", name, owner)
 			}
 		}
 		apart := func(name string) *vim.ClusterAntiAffinityRuleSpec {
@@ -294,7 +294,7 @@ func TestRulesCostNothingForGroupsWithoutThem(t *testing.T) {
 	}
 	plain := allocations(plan.Query{Template: "ubuntu"})
 	if plain > 1 {
-		t.Errorf("%v allocations", plain)
+		t.Errorf("%v allocations; want at most 1", plain)
 	}
 	wanting := allocations(plan.Query{Template: "ubuntu", Rules: plan.Rules{AntiAffinity: preferred}})
 	if wanting > plain {

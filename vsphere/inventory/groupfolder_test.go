@@ -88,11 +88,11 @@ func TestADatastoreIsOneTargetHoweverItIsNamed(t *testing.T) {
 	} {
 		s.SetSettings(&own, nil)
 		if got := s.State(web, c.ask).Target; got != c.want {
-			t.Errorf("%+v: %q", c.ask, got)
+			t.Errorf("%+v: %q; want %q", c.ask, got, c.want)
 		}
 		s.SetSettings(&none, nil)
 		if got := s.State(web, c.ask).Target; got != c.none {
-			t.Errorf("%+v, without a datastore in the settings: %q", c.ask, got)
+			t.Errorf("%+v, without a datastore in the settings: %q; want %q", c.ask, got, c.none)
 		}
 	}
 }

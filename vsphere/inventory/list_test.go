@@ -53,7 +53,7 @@ func TestTheListHasAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 		t.Errorf("the groups are %q, known %v, want %q, true", got, known, want)
 	}
 	if vms := s.State(web, plan.Query{}).VMs; len(vms) != 3 {
-		t.Errorf("the group has %d VMs: the list has changed it", len(vms))
+		t.Errorf("the group has %d VMs: the list has changed it; want 3", len(vms))
 	}
 	if groups, _ := s.ListGroups("another"); len(groups) != 1 || groups[0].UID != "uid-else" {
 		t.Errorf("the other cluster's groups are %q, want uid-else alone", listLines(groups))

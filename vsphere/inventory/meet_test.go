@@ -83,7 +83,7 @@ func TestAddressesOfGuestsAreWithinTheNetworksThatTheFlagAllows(t *testing.T) {
 		s.guestNetworks = c.networks
 		s.publish(vm)
 		if got := s.look().VMs[0].IPs; !slices.Equal(got, c.want) {
-			t.Errorf("%v: %v", c.networks, got)
+			t.Errorf("%v: %v; want %v", c.networks, got, c.want)
 		}
 	}
 }

@@ -23,10 +23,10 @@ func TestARecordedFirstAnswerOfAStreamEndsWithTheSecondPage(t *testing.T) {
 		recorded.Body(t, "manageiq/vcenter-5.5-stream/"+name, &body)
 		set := body.Res.Returnval
 		if more, err := page.hasMore(set); err != nil || more != (i == 0) {
-			t.Errorf("%s: more %t, %v", name, more, err)
+			t.Errorf("%s: more %t, %v; want no error and %t", name, more, err, i == 0)
 		}
 		if left := seen.take(set); len(left) > 0 {
-			t.Errorf("%s: %v left", name, left)
+			t.Errorf("%s: %v left; want none", name, left)
 		}
 		for _, filter := range set.FilterSet {
 			for _, o := range filter.ObjectSet {
@@ -42,7 +42,7 @@ func TestARecordedFirstAnswerOfAStreamEndsWithTheSecondPage(t *testing.T) {
 		}
 	}
 	if len(seen.entered) != 122 {
-		t.Errorf("%d objects", len(seen.entered))
+		t.Errorf("%d objects; want 122", len(seen.entered))
 	}
 }
 

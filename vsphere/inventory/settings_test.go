@@ -175,7 +175,7 @@ func TestReplicasCreateOneRootFolder(t *testing.T) {
 			seen[r] = true
 		}
 		if len(seen) != 1 {
-			t.Errorf("roots: %v", seen)
+			t.Errorf("roots: %v; want one", seen)
 		}
 		found, err := object.NewSearchIndex(l.Admin().Client).FindByInventoryPath(t.Context(), "/DC0/vm/a/b/c")
 		if err != nil || found == nil || !seen[found.Reference().Value] {
@@ -190,6 +190,6 @@ func TestAListingIsInOrderAndBounded(t *testing.T) {
 		names = append(names, fmt.Sprintf("n%02d", 24-i))
 	}
 	if got := vcfault.Listing(names); got != "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 15 more" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q; want %q", got, "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 15 more")
 	}
 }

@@ -88,7 +88,7 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	s.look("vm-1")
 	s.look("vm-1")
 	if !slices.Equal(s.asked, []string{"vm-1"}) {
-		t.Fatalf("asked for %v", s.asked)
+		t.Fatalf("asked for %v; want %v", s.asked, []string{"vm-1"})
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.notified, []types.UID{"uid-web"}) {
@@ -164,7 +164,7 @@ func TestAVMRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	s := newFilled()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1"), RecordedIn: "another"}
 	if s.State(web, ask); len(s.asked) != 0 {
-		t.Errorf("asked for %v", s.asked)
+		t.Errorf("asked for %v; want none", s.asked)
 	}
 	ask.RecordedIn = "vc"
 	if s.State(web, ask); !slices.Equal(s.asked, []string{"vm-1"}) {
@@ -213,7 +213,7 @@ func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.
 	}
 	done()
 	if most := testing.AllocsPerRun(100, done); most > 5 {
-		t.Errorf("%v allocations while nothing changes", most)
+		t.Errorf("%v allocations while nothing changes; want at most 5", most)
 	}
 	other := machine("uid-500", 3)
 	change := func() {
@@ -222,7 +222,7 @@ func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.
 	}
 	alone := testing.AllocsPerRun(100, change)
 	if most := testing.AllocsPerRun(100, func() { change(); done() }) - alone; most > 60 {
-		t.Errorf("%v allocations for a State of %d entries after a change of another group", most, adopted)
+		t.Errorf("%v allocations for a State of %d entries after a change of another group; want at most 60", most, adopted)
 	}
 	if len(reads) != 0 {
 		t.Errorf("the queries asked for reads of %v; want none", reads)

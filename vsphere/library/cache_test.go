@@ -101,7 +101,7 @@ func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n, _ := d.counts(); n != 0 {
-			t.Errorf("%d readings of nothing", n)
+			t.Errorf("%d readings of nothing; want 0", n)
 		}
 		for range 300 { // a hook call each second
 			d.look(false)
@@ -201,7 +201,7 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if n, called := d.counts(); n != 1 || called != 0 || len(d.items) != 0 {
-			t.Errorf("%d readings, %d groups called, %d items kept", n, called, len(d.items))
+			t.Errorf("%d readings, %d groups called, %d items kept; want 1, 0 and 0", n, called, len(d.items))
 		}
 	})
 }

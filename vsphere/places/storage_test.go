@@ -20,7 +20,7 @@ func TestSharedAndEmptierDatastoresComeFirst(t *testing.T) {
 		got = append(got, s.Path)
 	}
 	if !slices.Equal(got, []string{"a", "b", "full", "local"}) {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q; want %q", got, []string{"a", "b", "full", "local"})
 	}
 }
 

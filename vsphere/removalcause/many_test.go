@@ -155,7 +155,7 @@ func TestEventsAreReadOnceFromWhenTheVMWasLastThere(t *testing.T) {
 				}
 				for i, begin := range h.begins[1:] {
 					if begin > askAgain+clocksApart+time.Second {
-						t.Errorf("query %d: the events since %s ago were asked for again", i+1, begin)
+						t.Errorf("query %d: the events since %s ago were asked for again; want at most %s", i+1, begin, askAgain+clocksApart+time.Second)
 					}
 				}
 				if len(h.causes) == 0 || h.causes[0].Destroyed {

@@ -198,7 +198,7 @@ func TestTheLargestPageOfVCenterPasses(t *testing.T) {
 	defer res.Body.Close() //nolint:errcheck // the body was only read
 	n, err := io.Copy(io.Discard, res.Body)
 	if err != nil || n != int64(len(text)) {
-		t.Errorf("%d of %d bytes: %v", n, len(text), err)
+		t.Errorf("%d of %d bytes: %v; want no error and %d", n, len(text), err, int64(len(text)))
 	}
 	b := res.Body.(*boundedBody)
 	t.Logf("%d MiB, %d tags", n>>20, b.had)

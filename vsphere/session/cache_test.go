@@ -19,7 +19,7 @@ func TestConcurrentLookupsShareOneCall(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			if got, err := m.Get(t.Context(), s, "a", time.Minute, ask); got != 1 || err != nil {
-				t.Errorf("got %d, %v", got, err)
+				t.Errorf("got %d, %v; want 1 and no error", got, err)
 			}
 		})
 	}
@@ -31,14 +31,14 @@ func TestConcurrentLookupsShareOneCall(t *testing.T) {
 	close(gate)
 	wg.Wait()
 	if got, _ := m.Get(t.Context(), s, "a", 0, ask); got != 2 {
-		t.Errorf("an answer that is too old is returned: %d", got)
+		t.Errorf("an answer that is too old is returned: %d; want 2", got)
 	}
 	if got, _ := m.Get(t.Context(), &Session{Epoch: 2}, "a", time.Minute, ask); got != 3 {
-		t.Errorf("another session's answer is returned: %d", got)
+		t.Errorf("another session's answer is returned: %d; want 3", got)
 	}
 	m.Forget()
 	if got, _ := m.Get(t.Context(), &Session{Epoch: 2}, "a", time.Minute, ask); got != 4 {
-		t.Errorf("a forgotten answer is returned: %d", got)
+		t.Errorf("a forgotten answer is returned: %d; want 4", got)
 	}
 }
 

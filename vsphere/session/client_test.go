@@ -66,7 +66,7 @@ func TestALostSessionIsReplacedOnceAndTheCallRunsAgain(t *testing.T) {
 		}
 		l.tried(times + 1)
 		if calls := l.Counted()["Login"]; calls != times+1 {
-			t.Errorf("%d logins were counted", calls)
+			t.Errorf("%d logins were counted; want %d", calls, times+1)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestSessionsThatNeverLastAreNotOpenedForever(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if n := l.Tries(); n > quickLosses+2 {
-			t.Errorf("%d logins", n)
+			t.Errorf("%d logins; want at most %d", n, quickLosses+2)
 		}
 		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonNotAuthenticated {
 			t.Errorf("health %v", f)

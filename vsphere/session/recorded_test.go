@@ -72,7 +72,7 @@ func TestUnsetPropertiesAreNotInARecordedAnswer(t *testing.T) {
 	must.Succeed(t, err)
 	objects, err := ReadObjects(t.Context(), s)
 	if err != nil || len(objects) != 4 {
-		t.Fatalf("%d objects, %v", len(objects), err)
+		t.Fatalf("%d objects, %v; want no error and 4", len(objects), err)
 	}
 	for _, o := range objects {
 		if _, is := LookUp[string](o, "summary.config.annotation"); is || Prop[string](o, "config.version") != "vmx-07" || len(Devices(o)) != 12 || o.Withheld {

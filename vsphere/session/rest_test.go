@@ -70,7 +70,7 @@ func TestOneRESTSessionIsOpenedForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testi
 		}
 		all.Wait()
 		if n := l.Count("POST session"); n != 1 || l.RESTSessions() != 1 {
-			t.Errorf("%d logins, %d sessions", n, l.RESTSessions())
+			t.Errorf("%d logins, %d sessions; want 1 and 1", n, l.RESTSessions())
 		}
 		if l.Agent != "vmgroup-test" || !strings.HasPrefix(l.OpID, "vmgroup-") {
 			t.Errorf("agent %q, operation %q", l.Agent, l.OpID)
@@ -93,7 +93,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 			l.DropSessions()
 		}
 		if n := l.Count("POST session"); n != 3 {
-			t.Errorf("%d logins", n)
+			t.Errorf("%d logins; want 3", n)
 		}
 		err := c.rest.call(t.Context(), s, func(ctx context.Context, rs *RESTSession) error {
 			l.DropSessions()
@@ -119,7 +119,7 @@ func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
 			}
 			l.Answer("GET tagging/category", 400, body)
 			if err := c.rest.call(t.Context(), s, askREST); err != nil || l.Count("POST session") != was+1 {
-				t.Errorf("%v after %d logins", err, l.Count("POST session"))
+				t.Errorf("%v after %d logins; want no error and %d", err, l.Count("POST session"), was+1)
 			}
 		}
 	})
@@ -132,7 +132,7 @@ func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testi
 			must.Succeed(t, c.rest.call(t.Context(), new(Session{Epoch: 1}), askREST))
 		}
 		if l.Count("POST session") != 3 || l.RESTSessions() != 1 {
-			t.Errorf("%d logins, %d sessions", l.Count("POST session"), l.RESTSessions())
+			t.Errorf("%d logins, %d sessions; want 3 and 1", l.Count("POST session"), l.RESTSessions())
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 				}
 			}
 			if n := l.Count("POST session"); n != tries+1 {
-				t.Errorf("%d logins", n)
+				t.Errorf("%d logins; want %d", n, tries+1)
 			}
 			time.Sleep(connectMost)
 		}

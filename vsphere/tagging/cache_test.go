@@ -294,7 +294,7 @@ func TestManyMembersCostFewCallsEach(t *testing.T) {
 			sum += n
 		}
 		if sum > 2*members+10 {
-			t.Errorf("%d calls for %d members: %v", sum, members, x.Made())
+			t.Errorf("%d calls for %d members, want at most %d: %v", sum, members, 2*members+10, x.Made())
 		}
 	})
 }

@@ -142,7 +142,7 @@ func TestATasksTimesAreVCentersOwn(t *testing.T) {
 		"there is no task":              {nil, 0, 0},
 	} {
 		if queued, ran := Times(c.info); queued != c.queued*time.Second || ran != c.ran*time.Second {
-			t.Errorf("%s: %s and %s", what, queued, ran)
+			t.Errorf("%s: %s and %s; want %s and %s", what, queued, ran, c.queued*time.Second, c.ran*time.Second)
 		}
 	}
 }

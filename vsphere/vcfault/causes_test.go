@@ -39,7 +39,7 @@ func TestTheCauseThatVCenterNamesIsShown(t *testing.T) {
 		"each host's reason, in any order": {&types.NoCompatibleHost{Error: []types.LocalizedMethodFault{{Fault: &types.VmConfigFault{}, LocalizedMessage: "b"}, {Fault: &types.VmConfigFault{}, LocalizedMessage: "a"}}}, "none", "No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores. vCenter says: a. b"},
 	} {
 		if e := Classify("clone", byTask(c.fault, c.text)); e.Message != c.want {
-			t.Errorf("%s: %q", name, e.Message)
+			t.Errorf("%s: %q; want %q", name, e.Message, c.want)
 		}
 	}
 }
@@ -70,6 +70,6 @@ func TestALongCauseIsBoundedAndKeepsItsEnds(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 	if got := Classify("", byTask(messages(&types.GenericVmConfigFault{}, strings.Repeat("é", 1<<20)), "outer")).Message; len(got) > messageMax+100 {
-		t.Errorf("%d bytes", len(got))
+		t.Errorf("%d bytes; want at most %d", len(got), messageMax+100)
 	}
 }

@@ -23,7 +23,7 @@ func TestOverloadIsWhatVCenterSaysAndNotWhatOthersDo(t *testing.T) {
 	} {
 		err := byCall(c.fault, "the message")
 		if clone, step := Overload(err, true), Overload(err, false); clone != c.clone || step != c.step {
-			t.Errorf("%T: %q of a clone, %q of another step", c.fault, clone, step)
+			t.Errorf("%T: %q of a clone, %q of another step; want %q and %q", c.fault, clone, step, c.clone, c.step)
 		}
 		if Unanswered(err) {
 			t.Errorf("%T is an answer", c.fault)

@@ -116,7 +116,7 @@ func TestOnlyWhatNamesAMomentIsTransient(t *testing.T) {
 	slices.Sort(reasons)
 	want := "Cancelled ConcurrentAccess FileUnavailable Gone HostNotConnected Internal InvalidPowerState InvalidState MethodDisabled NotAuthenticated TaskInProgress Timeout TooManyClones ToolsUnavailable"
 	if got := strings.Join(slices.Compact(reasons), " "); got != want {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s; want %s", got, want)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestRunningCloneReservesItsNameButIsInvisible(t *testing.T) {
 		wantFault[*types.DuplicateName](t, err)
 		wantFault[*types.DuplicateName](t, v.Rename(template, "vm"))
 		if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
-			t.Errorf("the folder lists %v", got)
+			t.Errorf("the folder lists %v; want %v", got, []string{template})
 		}
 
 		v.Release(vcsim.Clone)

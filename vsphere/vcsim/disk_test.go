@@ -36,7 +36,7 @@ func TestDetachFailsForADiskInASnapshot(t *testing.T) {
 		ok(t, v.RemoveSnapshots("vm"))
 		ok(t, detach(before))
 		if n := len(disksOf(t, v, "vm")); n != 1 {
-			t.Errorf("%d disks", n)
+			t.Errorf("%d disks; want 1", n)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestTheNameOfAFirstClassDiskIsEscaped(t *testing.T) {
 		ok(t, err)
 		for _, name := range []string{made.Name, read.Config.Name} {
 			if name != "shop%2fweb%250" {
-				t.Errorf("the name is %q", name)
+				t.Errorf("the name is %q; want %q", name, "shop%2fweb%250")
 			}
 		}
 	})
@@ -45,7 +45,7 @@ func TestEventsComeInPages(t *testing.T) {
 		}
 		filter := types.EventFilterSpec{EventTypeId: []string{"VmRemovedEvent"}}
 		if n := len(c.events(t, filter)); n != 30 {
-			t.Errorf("QueryEvents returns %d events", n)
+			t.Errorf("QueryEvents returns %d events; want 30", n)
 		}
 		made, err := methods.CreateCollectorForEvents(c.ctx, c.Client.Client, &types.CreateCollectorForEvents{This: *c.ServiceContent.EventManager, Filter: filter})
 		ok(t, err)
@@ -61,7 +61,7 @@ func TestEventsComeInPages(t *testing.T) {
 			}
 		}
 		if len(keys) != clones {
-			t.Errorf("the collector has %d events", len(keys))
+			t.Errorf("the collector has %d events; want %d", len(keys), clones)
 		}
 		for i := range keys[1:] {
 			if keys[i] >= keys[i+1] {
@@ -85,7 +85,7 @@ func TestEventsHaveTheTimesAndUsersThatAVCenterStores(t *testing.T) {
 			off = c.events(t, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}})
 		}
 		if user := off[0].GetEvent().UserName; user != "User" {
-			t.Errorf("the guest's shutdown is by %q", user)
+			t.Errorf("the guest's shutdown is by %q; want %q", user, "User")
 		}
 		short := map[bool]int{}
 		for _, e := range c.events(t, types.EventFilterSpec{}) {

@@ -70,10 +70,10 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 		}
 		slices.Sort(names)
 		if !slices.Equal(names, []string{"a", "b"}) {
-			t.Errorf("unregistered: %v", names)
+			t.Errorf("unregistered: %v; want %v", names, []string{"a", "b"})
 		}
 		if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
-			t.Errorf("the parent lists %v", got)
+			t.Errorf("the parent lists %v; want %v", got, []string{template})
 		}
 		kept := v.OutsideInventory()[0]
 		pool := object.NewResourcePool(c.Client.Client, c.pool)
@@ -98,7 +98,7 @@ func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 		ok(t, c.destroy(outer))
 		wantGone(t, c, outer, inner, a, b)
 		if kept := v.OutsideInventory(); len(kept) != 0 {
-			t.Errorf("unregistered: %v", kept)
+			t.Errorf("unregistered: %v; want none", kept)
 		}
 		wantFault[*types.NotSupported](t, c.destroy(c.folder.Reference()))
 		wantFault[*types.NotSupported](t, c.destroy(c.ServiceContent.RootFolder))
@@ -129,12 +129,12 @@ func TestNamesAreUniqueInAFolder(t *testing.T) {
 		ok(t, v.Move("/DC0/vm/free", "/DC0/vm/target"))
 		ok(t, v.Rename("free", "free")) // to its own name
 		if vm := theVM(t, v, "free"); vm.Path != "/DC0/vm/target/free" {
-			t.Errorf("the path is %s", vm.Path)
+			t.Errorf("the path is %s; want %s", vm.Path, "/DC0/vm/target/free")
 		}
 		var detail mo.VirtualMachine
 		ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "free").Ref, []string{"name", "config.name", "summary.config.name"}, &detail))
 		if detail.Name != "free" || detail.Config.Name != "free" || detail.Summary.Config.Name != "free" {
-			t.Errorf("got the names %q, %q, %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name)
+			t.Errorf("got the names %q, %q, %q; want %q, %q and %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name, "free", "free", "free")
 		}
 	})
 }

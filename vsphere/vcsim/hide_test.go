@@ -58,7 +58,7 @@ func TestHiddenObjectsReturnNoPermission(t *testing.T) {
 			}
 			if hidden == ref {
 				if got := c.children(t, folder); !slices.Equal(got, []string{"other"}) {
-					t.Errorf("%s: the folder lists %v", name, got)
+					t.Errorf("%s: the folder lists %v; want %v", name, got, []string{"other"})
 				}
 				_, err = object.NewFolder(c.Client.Client, folder).CreateFolder(c.ctx, "vm")
 				wantFault[*types.DuplicateName](t, err) // the name is still in use

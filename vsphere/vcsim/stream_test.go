@@ -134,7 +134,7 @@ func TestStreamReportsChanges(t *testing.T) {
 			last = got
 		}
 		if !slices.Equal(last, []string{"leave " + vm.Value}) {
-			t.Errorf("of the VM that it names, a stream shows %v last", last)
+			t.Errorf("of the VM that it names, a stream shows %v last; want %v", last, []string{"leave " + vm.Value})
 		}
 	})
 }
@@ -153,13 +153,13 @@ func TestLostUpdateIsRepeated(t *testing.T) {
 			t.Fatalf("got a reply: %v", set)
 		}
 		if got := w.next(t, 5); !slices.Equal(got, []string{"modify " + vm.Value + " runtime.powerState=poweredOn"}) {
-			t.Errorf("got %v", got)
+			t.Errorf("got %v; want %v", got, []string{"modify " + vm.Value + " runtime.powerState=poweredOn"})
 		}
 		_, err := w.ask("777", 0)
 		wantFault[*types.InvalidCollectorVersion](t, err)
 		w.version = ""
 		if got := w.next(t, 0); len(got) != 2 {
-			t.Errorf("from the start: got %v", got)
+			t.Errorf("from the start: got %v; want 2 of them", got)
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestReadsComeInPages(t *testing.T) {
 				wantFault[*types.InvalidPropertyFault](t, err)
 			}
 			if len(got) != 252 {
-				t.Errorf("%d names of 252 VMs", len(got))
+				t.Errorf("%d names of 252 VMs; want 252", len(got))
 			}
 			return sizes
 		}
