@@ -49,7 +49,7 @@ func TestTheErrorOfAnInvalidRangeShowsTheFormat(t *testing.T) {
 		"10.0.0.9-10.0.0.7":      "first address is not above its last",
 	} {
 		if _, err := ParseRange(text); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: %v; want an error and %q in the text", text, err, says)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestAddressesAreCountedAndFoundByOrdinal(t *testing.T) {
 	t.Parallel()
 	a := &Addresses{Ranges: []string{"10.0.0.254-10.0.1.1", "10.0.0.7", "nonsense", "10.0.0.9-10.0.0.10"}}
 	if n := a.Count(); n != 7 {
-		t.Errorf("%d addresses", n)
+		t.Errorf("%d addresses; want 7", n)
 	}
 	for n, want := range []string{"10.0.0.254", "10.0.0.255", "10.0.1.0", "10.0.1.1", "10.0.0.7", "10.0.0.9", "10.0.0.10"} {
 		if got, ok := a.At(n); !ok || len(got) != 1 || got[0].String() != want {
@@ -72,7 +72,7 @@ func TestAddressesAreCountedAndFoundByOrdinal(t *testing.T) {
 	}
 	vast := &Addresses{Ranges: []string{"2001:db8::-2001:db8::ffff:ffff", "2001:db8:1::-2001:db8:1::ffff:ffff"}}
 	if n := vast.Count(); n != math.MaxInt32 {
-		t.Errorf("%d addresses", n)
+		t.Errorf("%d addresses; want %d", n, math.MaxInt32)
 	}
 	if got, ok := vast.At(70000); !ok || got[0].String() != "2001:db8::1:1170" {
 		t.Errorf("number 70000 is %s (%v)", got, ok)
@@ -83,7 +83,7 @@ func TestEachAdditionalRangeGivesAMemberOneMoreAddress(t *testing.T) {
 	t.Parallel()
 	a := &Addresses{Ranges: []string{"10.0.0.10-10.0.0.12", "10.0.0.40"}, AdditionalRanges: []string{"10.0.0.110-10.0.0.119", "10.0.0.210-10.0.0.212"}}
 	if n := a.Count(); n != 3 {
-		t.Errorf("there are addresses for %d members", n)
+		t.Errorf("there are addresses for %d members; want 3", n)
 	}
 	if got, ok := a.At(2); !ok || fmt.Sprint(got) != "[10.0.0.12 10.0.0.112 10.0.0.212]" {
 		t.Errorf("number 2 is %s (%t)", got, ok)
@@ -108,7 +108,7 @@ func TestDHCPIsForAdaptersWithoutAddresses(t *testing.T) {
 		{Network{IPv6: some, DHCP: new(false)}, false, true},
 	} {
 		if dhcp, address := c.n.WantsDHCP(), c.n.WantsAddress(); dhcp != c.dhcp || address != c.address {
-			t.Errorf("%+v: %t, %t", c.n, dhcp, address)
+			t.Errorf("%+v: %t, %t; want %t and %t", c.n, dhcp, address, c.dhcp, c.address)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func FuzzRanges(f *testing.F) {
 		a := &Addresses{Ranges: []string{text}}
 		if err != nil {
 			if a.Count() != 0 {
-				t.Errorf("%q: %v, and %d addresses", text, err, a.Count())
+				t.Errorf("%q: %v, and %d addresses; want 0", text, err, a.Count())
 			}
 			return
 		}

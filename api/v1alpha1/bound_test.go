@@ -57,7 +57,7 @@ func TestEveryListOfASpecIsCutToItsBound(t *testing.T) {
 		fill(list, 60_000)
 		g.Bound()
 		if list.Len() > MaxListed+1 {
-			t.Errorf("%s: Bound leaves %d entries", path, list.Len())
+			t.Errorf("%s: Bound leaves %d entries; want at most %d", path, list.Len(), MaxListed+1)
 		}
 		errs := g.Validate().ToAggregate()
 		if errs == nil || !strings.Contains(errs.Error(), strings.ReplaceAll(path, "[0]", "")) && !strings.Contains(errs.Error(), path) {
@@ -65,7 +65,7 @@ func TestEveryListOfASpecIsCutToItsBound(t *testing.T) {
 		}
 		cost := testing.AllocsPerRun(5, func() { g.Validate() })
 		if cost > 10_000 {
-			t.Errorf("%s: its validation allocates %.0f times", path, cost)
+			t.Errorf("%s: its validation allocates %.0f times; want at most 10000", path, cost)
 		}
 		list.SetZero()
 	})
@@ -79,7 +79,7 @@ func TestBoundLeavesValidSpecsUnchanged(t *testing.T) {
 	lists(reflect.ValueOf(&g.Spec).Elem(), "spec", func(path string, list reflect.Value) {
 		fill(list, 8)
 		if g.Bound(); list.Len() != 8 {
-			t.Errorf("%s: %d of 8 entries are left", path, list.Len())
+			t.Errorf("%s: %d of 8 entries are left; want 8", path, list.Len())
 		}
 		list.SetZero()
 	})

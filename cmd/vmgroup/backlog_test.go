@@ -81,10 +81,10 @@ func TestAReaderOfTheLogThatStallsStopsNeitherTheHooksNorTheEnd(t *testing.T) {
 	p, _ := unread(t)
 	p.calls(t, 500)
 	if code, page := get(t, p.url+"/"); code != 200 {
-		t.Errorf("the page: %d: %s", code, page)
+		t.Errorf("the page: %d, want 200: %s", code, page)
 	}
 	if n := p.dropped(t); n != "0" {
-		t.Errorf("%s lines were dropped, and 1 MiB has room for all", n)
+		t.Errorf("%s lines were dropped, and 1 MiB has room for all; want %s", n, "0")
 	}
 	if err := p.ends(t); err != nil {
 		t.Errorf("the server ended with %v", err)
@@ -147,7 +147,7 @@ func TestLinesWithoutRoomAreDroppedCountedAndToldOfInTheirPlace(t *testing.T) {
 		fmt.Fprintln(b, "short")
 		fmt.Fprint(b, kib)
 		if dropped.n != 3 {
-			t.Errorf("%v lines are counted", dropped.n)
+			t.Errorf("%v lines are counted; want 3", dropped.n)
 		}
 		for range 3 { // the first line, the waiting lines, and the number of dropped lines
 			r.takes <- true
@@ -178,7 +178,7 @@ func TestTheEndWaitsForAReaderOfTheLastLinesButNotForLong(t *testing.T) {
 		b, r := stalled(&counter{})
 		began := time.Now()
 		if b.close(); time.Since(began) != lastLines {
-			t.Errorf("after %s", time.Since(began))
+			t.Errorf("after %s; want %s", time.Since(began), lastLines)
 		}
 		r.takes <- true
 	})
@@ -189,7 +189,7 @@ func TestTheEndWaitsForAReaderOfTheLastLinesButNotForLong(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		if b.close(); time.Since(began) != 0 || dropped.n != 1 {
-			t.Errorf("after %s, %v lines are counted", time.Since(began), dropped.n)
+			t.Errorf("after %s, %v lines are counted; want 0 and 1", time.Since(began), dropped.n)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestACheckOfTheEmbeddedVCenterSucceeds(t *testing.T) {
 	}
 	for line := range strings.SplitSeq(out, "\n") {
 		if n := utf8.RuneCountInString(line); n > lineWidth {
-			t.Errorf("a line has %d characters: %s", n, line)
+			t.Errorf("a line has %d characters, want at most %d: %s", n, lineWidth, line)
 		}
 	}
 	if !strings.Contains(errs, "… creating the scratch folder") {
@@ -49,7 +49,7 @@ func TestACheckThatFailsExitsWith1AndItsJSONReportHasNoNames(t *testing.T) {
 	out, errs, status := runCheck(t, nil, "--simulator", "--template", "planted-name", "-o", "json")
 	var found []check.Row
 	if err := json.Unmarshal([]byte(out), &found); err != nil || status != 1 {
-		t.Fatalf("exit status %d, %v: %s%s", status, err, out, errs)
+		t.Fatalf("exit status %d, %v: %s%s; want no error and 1", status, err, out, errs)
 	}
 	if !slices.ContainsFunc(found, func(r check.Row) bool { return r.Check == "template" && r.Result == check.Fail }) {
 		t.Errorf("the template's failure is not reported: %s", out)
@@ -91,7 +91,7 @@ func TestACheckUsesTheServersSettingsAndWarningsFailOnlyWithStrict(t *testing.T)
 		}
 	}
 	if n := sim.Sessions(); n > 0 {
-		t.Errorf("%d sessions are left", n)
+		t.Errorf("%d sessions are left; want none", n)
 	}
 }
 
@@ -166,10 +166,10 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 		t.Errorf("output:\n%s", text)
 	}
 	if vms := sim.VMs(); len(vms) != 1 {
-		t.Errorf("VMs: %+v", vms)
+		t.Errorf("VMs: %+v; want one", vms)
 	}
 	if n := sim.Sessions(); n > 0 {
-		t.Errorf("%d sessions are left", n)
+		t.Errorf("%d sessions are left; want none", n)
 	}
 }
 

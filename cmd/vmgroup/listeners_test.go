@@ -160,7 +160,7 @@ func TestTokensAndCertificatesChangeWithoutARestart(t *testing.T) {
 		t.Errorf("the health address answers a hook: %d", code)
 	}
 	if code, _ := do(t, next, "GET", p.url+"/metrics"); code != 404 {
-		t.Errorf("the hooks' address answers /metrics: %d", code)
+		t.Errorf("the hooks' address answers /metrics: %d; want 404", code)
 	}
 	_, metrics := do(t, http.DefaultClient, "GET", p.health+"/metrics")
 	for _, m := range []string{`vmgroup_refused_total{reason="wrong-token"}`, `vmgroup_refused_total{reason="reader"}`, "vmgroup_certificate_expiry_timestamp_seconds"} {

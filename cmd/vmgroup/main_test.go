@@ -267,7 +267,7 @@ func TestTheVariablesOfAServiceAreNotTakenForSettings(t *testing.T) {
 	env := []string{"VMGROUP_SERVICE_HOST=10.0.0.1", "VMGROUP_SERVICE_PORT=8443", "VMGROUP_SERVICE_PORT_HOOKS=8443", "VMGROUP_PORT=tcp://10.0.0.1:8443",
 		"VMGROUP_PORT_8443_TCP=tcp://10.0.0.1:8443", "VMGROUP_PORT_8443_TCP_ADDR=10.0.0.1", "VMGROUP_EAST_PORT_8443_TCP_PROTO=tcp"}
 	if _, errs, status := run(t, vmgroup(append(env, quickly...), "check", "--simulator")); status != 0 {
-		t.Errorf("exit status %d: %s", status, errs)
+		t.Errorf("exit status %d, want 0: %s", status, errs)
 	}
 }
 
@@ -293,11 +293,11 @@ func TestTheSimulatorOfTheCommandLineIsUsedWhereTheEnvironmentNamesAVCenter(t *t
 	t.Parallel()
 	env := append([]string{"VC_HOST=vc.invalid", "VC_USER=u", "VC_PASS_FILE=nowhere", "VC_DATACENTER=elsewhere", "VC_CA_FILE=nowhere"}, quickly...)
 	if out, errs, status := run(t, vmgroup(env, "check", "--template", "vm-operator-template", "--simulator")); status != 0 {
-		t.Errorf("exit status %d: %s%s", status, out, errs)
+		t.Errorf("exit status %d: %s%s; want 0", status, out, errs)
 	}
 	_, errs, status := run(t, vmgroup(append(env, "VMGROUP_SIMULATOR=true"), "check"))
 	if status != 2 || !strings.Contains(errs, "--simulator and --host (VC_HOST) exclude each other") {
-		t.Errorf("exit status %d: %s", status, errs)
+		t.Errorf("exit status %d: %s; want 2 and %q in the text", status, errs, "--simulator and --host (VC_HOST) exclude each other")
 	}
 }
 
@@ -325,11 +325,11 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 		t.Errorf("from the server:\n%s\ndirectly from vCenter:\n%s", outs[0], outs[1])
 	}
 	if n := vc.Calls()["CloneVM_Task"]; n > 0 {
-		t.Errorf("%d clones", n)
+		t.Errorf("%d clones; want none", n)
 	}
 	file := filepath.Join(t.TempDir(), "group.yaml")
 	must.Succeed(t, os.WriteFile(file, []byte(manifest), 0o600))
 	if out, errs, status := run(t, vmgroup(nil, "plan", file, "--server", p.url)); status != 2 || out != outs[0] {
-		t.Errorf("a file without --file: exit status %d: %s%s", status, out, errs)
+		t.Errorf("a file without --file: exit status %d: %s%s; want 2 and %s", status, out, errs, outs[0])
 	}
 }

@@ -52,7 +52,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		c.Stdin = strings.NewReader(string(list))
 		out, errs, status := run(t, c)
 		if status != 0 {
-			t.Errorf("exit status %d: %s%s", status, out, errs)
+			t.Errorf("exit status %d: %s%s; want 0", status, out, errs)
 		}
 		return strings.Join(strings.Fields(out), " "), strings.Count(out, "orphaned ")
 	}
@@ -70,7 +70,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	if said, warnings = orphans(web, db, of); warnings != 1 || !strings.Contains(said, "shop/old") {
-		t.Errorf("%d warnings: %s", warnings, said)
+		t.Errorf("%d warnings: %s; want 1 and %q in the text", warnings, said, "shop/old")
 	}
 	old := metacontroller.New(p.url, "shop", "old", "uid-old", 0)
 	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder, DRS rule and deployed template that the server made belongs to one of 4 VmGroups") {
@@ -82,7 +82,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	}
 	of.Spec.Template = "vm-operator-template"
 	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups of -f names that version") {
-		t.Errorf("%d warnings: %s", warnings, said)
+		t.Errorf("%d warnings: %s; want 1 and %q and %q in the text", warnings, said, "/DC0/vm/vm-operator/vmgroup-appliance-1-", "none of the VmGroups of -f names that version")
 	}
 	cluster = "another" // the VMs and their rules are not in this cluster
 	if said, _ = orphans(old); strings.Contains(said, "uid-db") && strings.Contains(said, "DRS rule") || strings.Contains(said, "shop/db/db-0") {
@@ -96,7 +96,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 func TestACheckOfOrphansWantsVmGroups(t *testing.T) {
 	t.Parallel()
 	if _, errs, status := runCheck(t, nil, "--simulator", "--orphans"); status != 2 || !strings.Contains(errs, "kubectl get vmgroups -A") {
-		t.Errorf("exit status %d: %s", status, errs)
+		t.Errorf("exit status %d: %s; want 2 and %q in the text", status, errs, "kubectl get vmgroups -A")
 	}
 	for list, want := range map[string]int{
 		"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n": 0, // the output of kubectl get -o yaml without groups

@@ -85,7 +85,7 @@ func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 		}
 	}
 	if n := vc.Calls()["CloneVM_Task"] + vc.Calls()["CreateFolder"]; n > 1 { // the server itself makes its root folder
-		t.Errorf("%d calls that create something", n)
+		t.Errorf("%d calls that create something; want at most 1", n)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestPlanTakesUserDataFromTheManifests(t *testing.T) {
 	}
 	_, errs, status := preview(t, nil, head+from+data+", namespace: shop}\nstringData: {user-data: planted}\n", "--server", "http://vmgroup.example.com")
 	if status != 1 || !strings.Contains(errs, "plain HTTP to another machine, so others on the network could read the user data") {
-		t.Errorf("exit status %d: %s", status, errs)
+		t.Errorf("exit status %d: %s; want 1 and %q in the text", status, errs, "plain HTTP to another machine, so others on the network could read the user data")
 	}
 }
 
@@ -223,7 +223,7 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 		t.Errorf("of two unknown fields: %s", errs)
 	}
 	if _, errs, status := preview(t, nil, "", "-f", t.TempDir(), "--simulator"); status != 1 || !strings.Contains(errs, "has no file that ends in .yaml, .yml or .json") {
-		t.Errorf("of a directory: exit status %d: %s", status, errs)
+		t.Errorf("of a directory: exit status %d: %s; want 1 and %q in the text", status, errs, "has no file that ends in .yaml, .yml or .json")
 	}
 	for manifest, says := range map[string]string{
 		"kind: VmGroup\napiVersion: v2": `found a "VmGroup" of "v2", not a VmGroup of vm.codeconnect.vmworld.com/v1alpha1`,
@@ -233,7 +233,7 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 		"":                              "--file - contains no VmGroup",
 	} {
 		if _, errs, status := preview(t, nil, manifest, "--simulator"); status != 1 || !strings.Contains(errs, says) {
-			t.Errorf("%q: exit status %d: %s", manifest, status, errs)
+			t.Errorf("%q: exit status %d: %s; want 1 and %q in the text", manifest, status, errs, says)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	vc := startVCenter(t, vcsim.Config{})
 	out, errs, status := preview(t, append(against(vc), append(env, "VMGROUP_CLIENT_CA_FILE="+k.path("ca.crt"))...), head+"}\n")
 	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan connects to vCenter itself") {
-		t.Errorf("exit status %d: %s%s", status, out, errs)
+		t.Errorf("exit status %d: %s%s; want 2 and %q in the text", status, out, errs, "the server here requires a client certificate, so plan connects to vCenter itself")
 	}
 }
 

@@ -64,6 +64,6 @@ func TestPlanTakesWhateverKubectlCreateTakes(t *testing.T) {
 		}
 	}
 	if out, errs, status := preview(t, against(vc), group(`"generateName":"`+strings.Repeat("a", 60)+`"`)); status != 1 || !strings.Contains(out, "metadata.name") {
-		t.Errorf("a name that gets too long: exit status %d: %s%s", status, out, errs)
+		t.Errorf("a name that gets too long: exit status %d: %s%s; want 1 and %q in the text", status, out, errs, "metadata.name")
 	}
 }

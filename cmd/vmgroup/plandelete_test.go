@@ -40,7 +40,7 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 		}
 		slices.Sort(destroyed)
 		if !slices.Equal(destroyed, []string{"web-0", "web-1"}) {
-			t.Errorf("%v: plans to destroy %v: %s", args, destroyed, out)
+			t.Errorf("%v: plans to destroy %v, want %v: %s", args, destroyed, []string{"web-0", "web-1"}, out)
 		}
 	}
 	for _, c := range []struct {
@@ -63,6 +63,6 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 		}
 	}
 	if n := vc.Calls()["PowerOffVM_Task"] + vc.Calls()["Destroy_Task"]; n > 0 {
-		t.Errorf("the preview made %d calls that remove something", n)
+		t.Errorf("the preview made %d calls that remove something; want none", n)
 	}
 }

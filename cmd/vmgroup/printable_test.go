@@ -21,7 +21,7 @@ func printable(t *testing.T, what, text string) {
 		}
 	}
 	if !strings.Contains(text, "u202e") {
-		t.Errorf("%s leaves it out: %q", what, text)
+		t.Errorf("%s leaves it out: %q; want %q in the text", what, text, "u202e")
 	}
 }
 
@@ -33,7 +33,7 @@ func TestLogLinesHaveNoUnprintableCharacters(t *testing.T) {
 		log.Info().Str("vm", strange).Msg(strange)
 		printable(t, format, out.String())
 		if n := strings.Count(out.String(), "\n"); n != 1 {
-			t.Errorf("%s: %d lines", format, n)
+			t.Errorf("%s: %d lines; want 1", format, n)
 		}
 		var line struct{ VM, Message string }
 		if format == "json" && (json.Unmarshal(out.Bytes(), &line) != nil || line.VM != strange || line.Message != strange) {

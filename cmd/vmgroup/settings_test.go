@@ -45,7 +45,7 @@ func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
 		must.Succeed(t, fromEnvironment(command))
 		got, err := adoptRules(s.adoptFrom)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%q %v: %v, %v", c.variable, c.args, got, err)
+			t.Errorf("%q %v: %v, %v; want no error and %v", c.variable, c.args, got, err, c.want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestNoMemberIsProbedByDefaultAndTheServerItselfNever(t *testing.T) {
 		s := &settings{probeNetworks: allowed}
 		must.Succeed(t, s.networks())
 		if guest := netip.MustParseAddr("192.0.2.7"); s.probe.Networks.Allow(guest) != (allowed != nil) {
-			t.Errorf("with %v, %s can be asked: %t", allowed, guest, s.probe.Networks.Allow(guest))
+			t.Errorf("with %v, %s can be asked: %t; want %t", allowed, guest, s.probe.Networks.Allow(guest), allowed != nil)
 		}
 		for _, a := range own {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil && s.probe.Networks.Allow(prefix.Addr()) {

@@ -33,7 +33,7 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 		t.Helper()
 		out, errs, is := run(t, vmgroup(nil, append([]string{"status", "--server", p.url}, args...)...))
 		if is != status {
-			t.Fatalf("%v: exit status %d: %s%s", args, is, out, errs)
+			t.Fatalf("%v: exit status %d: %s%s; want %d", args, is, out, errs, status)
 		}
 		return out + errs
 	}
@@ -60,10 +60,10 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 		return strings.Contains(out, "Metacontroller doesn't call this replica of the server ("+host+")") && strings.Contains(out, "kubectl vmgroup status finds it") && strings.Contains(out, "web-1")
 	})
 	if text := ask(1, "shop/nope"); !strings.Contains(text, `The group "shop/nope" is not known yet`) {
-		t.Errorf("shop/nope: %s", text)
+		t.Errorf("shop/nope: %s; want %q in the text", text, `The group "shop/nope" is not known yet`)
 	}
 	if text := ask(2, "web"); !strings.Contains(text, "name a group as NAMESPACE/NAME") {
-		t.Errorf("web: %s", text)
+		t.Errorf("web: %s; want %q in the text", text, "name a group as NAMESPACE/NAME")
 	}
 }
 
@@ -114,11 +114,11 @@ func TestStatusInTheContainerOfAServerWithMTLSNeedsNoFlags(t *testing.T) {
 	}
 	out, errs, status := run(t, vmgroup(env, "status"))
 	if status != 0 || !strings.Contains(out, "There is no group yet.") {
-		t.Errorf("exit status %d: %s%s", status, out, errs)
+		t.Errorf("exit status %d: %s%s; want 0 and %q in the text", status, out, errs, "There is no group yet.")
 	}
 	out, errs, status = run(t, vmgroup(append(env, "VMGROUP_CLIENT_CA_FILE="), "status"))
 	if status != 1 || !strings.Contains(errs, "certificate") {
-		t.Errorf("without the certificate: exit status %d: %s%s", status, out, errs)
+		t.Errorf("without the certificate: exit status %d: %s%s; want 1 and %q in the text", status, out, errs, "certificate")
 	}
 }
 

@@ -70,13 +70,13 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if w := post(h, "/sync", created(t)); w.Code != http.StatusOK {
-		t.Errorf("a small request beside large ones: %d %s", w.Code, w.Body)
+		t.Errorf("a small request beside large ones: %d %s; want %d", w.Code, w.Body, http.StatusOK)
 	}
 	for refused.Load() < 64-fit && time.Now().Before(patient) {
 		time.Sleep(time.Millisecond)
 	}
 	if reading.Load() != fit || refused.Load() != 64-fit {
-		t.Errorf("%d are read at once, %d were refused", reading.Load(), refused.Load())
+		t.Errorf("%d are read at once, %d were refused; want %d and %d", reading.Load(), refused.Load(), fit, 64-fit)
 	}
 	close(gate)
 	all.Wait()
@@ -86,7 +86,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 		r.ContentLength = size
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != http.StatusBadRequest {
-			t.Errorf("%d %s", w.Code, w.Body)
+			t.Errorf("%d %s; want %d", w.Code, w.Body, http.StatusBadRequest)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestABodyOfVeryManyValuesIsRefused(t *testing.T) {
 	}
 	for _, text := range []string{`{"parent":"` + strings.Repeat(`{,[`, 1<<19) + `"}`, `{"parent":"` + strings.Repeat(`\",\\`, 1<<18) + `"}`} {
 		if w := post(h, "/sync", []byte(text)); w.Code != http.StatusBadRequest { // each body contains one long string
-			t.Errorf("%.40s: %d %s", text, w.Code, w.Body)
+			t.Errorf("%.40s: %d %s; want %d", text, w.Code, w.Body, http.StatusBadRequest)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestATooLongBodyIsRefusedUnread(t *testing.T) {
 	w := httptest.NewRecorder()
 	serve(&controller{}).ServeHTTP(w, r)
 	if w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("%d %s; want %d", w.Code, w.Body, http.StatusRequestEntityTooLarge)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 		var answer hook.SyncResponse
 		w := post(h, "/sync", body)
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
-			t.Fatalf("%d %v %.300s", w.Code, err, w.Body)
+			t.Fatalf("%d %v %.300s; want no error and %d", w.Code, err, w.Body, http.StatusOK)
 		}
 		g.Status = answer.Status
 		children := map[string]map[string]any{}
@@ -175,6 +175,6 @@ func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 	thrice, err := json.Marshal(map[string]any{"parent": g, "children": request["children"], "more": []any{request, request}})
 	must.Succeed(t, err)
 	if w := post(h, "/sync", thrice); w.Code != http.StatusOK {
-		t.Errorf("%d bytes: %d %.300s", len(thrice), w.Code, w.Body)
+		t.Errorf("%d bytes: %d %.300s; want %d", len(thrice), w.Code, w.Body, http.StatusOK)
 	}
 }

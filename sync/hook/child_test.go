@@ -35,7 +35,7 @@ func TestAnAnswerHasTheMembersAndWholeObjectsAsChildren(t *testing.T) {
 			`"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.7"],"conditions":{"ready":true,"serving":true,"terminating":false},"hostname":"web-0"}],"ports":[{"port":22,"protocol":"TCP"}]}`,
 	}
 	if len(answer.Children) != len(want) {
-		t.Fatalf("%d children: %s", len(answer.Children), answer.Children)
+		t.Fatalf("%d children: %s; want %d", len(answer.Children), answer.Children, len(want))
 	}
 	for i := range want {
 		if string(answer.Children[i]) != want[i] {

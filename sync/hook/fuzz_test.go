@@ -322,7 +322,7 @@ func TestAChildWithoutANameIsRefused(t *testing.T) {
 	body := []byte(`{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"}},"children":{"ConfigMap.v1":{"default/":{}}}}`)
 	for i, path := range fuzzPaths {
 		if w := send(serve(&controller{}), path, body); w.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%d %s: %d %s", i, path, w.Code, w.Body)
+			t.Errorf("%d %s: %d %s; want %d", i, path, w.Code, w.Body, http.StatusUnprocessableEntity)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestAChildWithoutAKindOrAVersionIsRefused(t *testing.T) {
 		body := fmt.Appendf(nil, `{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"}},"children":{%q:{"default/web-members":{}}}}`, key)
 		for i, path := range fuzzPaths {
 			if w := send(serve(&controller{}), path, body); w.Code != http.StatusUnprocessableEntity {
-				t.Errorf("%q: %d %s: %d %s", key, i, path, w.Code, w.Body)
+				t.Errorf("%q: %d %s: %d %s; want %d", key, i, path, w.Code, w.Body, http.StatusUnprocessableEntity)
 			}
 		}
 	}

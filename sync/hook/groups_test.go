@@ -79,7 +79,7 @@ func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 			all = append(all, strings.Join(g.Targets, " "))
 			for name := range g.Labels {
 				if !strings.HasPrefix(name, "__meta_vmgroup_") {
-					t.Errorf("the label %s", name)
+					t.Errorf("the label %s; want %q at its start", name, "__meta_vmgroup_")
 				}
 			}
 		}
@@ -137,18 +137,18 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	known := false
 	get := look(t, &controller{}, &known)
 	if code, body, _ := get("/sd"); code != 503 || !strings.Contains(body, "unknown") {
-		t.Errorf("/sd: %d %s", code, body)
+		t.Errorf("/sd: %d %s; want 503 and %q in the text", code, body, "unknown")
 	}
 	if code, body, _ := get("/groups/shop/none"); code != 503 || !strings.Contains(body, `"shop/none"`) {
-		t.Errorf("/groups/shop/none: %d %s", code, body)
+		t.Errorf("/groups/shop/none: %d %s; want 503 and %q in the text", code, body, `"shop/none"`)
 	}
 	if code, body, _ := get("/groups/shop/web"); code != 200 || !strings.Contains(body, "what vCenter has is unknown now") {
-		t.Errorf("/groups/shop/web: %d %s", code, body)
+		t.Errorf("/groups/shop/web: %d %s; want 200 and %q in the text", code, body, "what vCenter has is unknown now")
 	}
 	w := httptest.NewRecorder()
 	serve(&controller{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sd", nil))
 	if w.Code != 503 {
-		t.Errorf("without a list: %d %s", w.Code, w.Body)
+		t.Errorf("without a list: %d %s; want 503", w.Code, w.Body)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestSlotsSayHowManyCanRunAndWhy(t *testing.T) {
 		w := httptest.NewRecorder()
 		hook.New(hook.Config{Controller: &controller{}, Slots: c.slots, Ready: func() error { return nil }, Log: zerolog.Nop()}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/slots", nil))
 		if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != c.want {
-			t.Errorf("%d %s", w.Code, got)
+			t.Errorf("%d %s; want %d and %s", w.Code, got, http.StatusOK, c.want)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	_, body, header := get("/groups")
 	var all []plan.Report
 	if err := json.Unmarshal([]byte(body), &all); err != nil || header.Get("Content-Type") != "application/json" {
-		t.Fatalf("the list of groups has the type %s, and is read with %v: %s", header.Get("Content-Type"), err, body)
+		t.Fatalf("the list of groups has the type %s, and is read with %v: %s; want no error and %s", header.Get("Content-Type"), err, body, "application/json")
 	}
 	if strings.Contains(body, `"actions"`) {
 		t.Error("the list has the actions that ended: ", body)
@@ -206,7 +206,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	}
 	for _, path := range []string{"/groups/shop/db", "/groups/a%2Fb/web"} {
 		if code, body, _ := get(path); code != 404 || !strings.Contains(body, "there is no group") {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("%s: %d %s; want 404 and %q in the text", path, code, body, "there is no group")
 		}
 	}
 	if _, again, _ := get("/groups"); again != body {
@@ -230,19 +230,19 @@ func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/ui/groups/shop/web", "/ui/assets/style.css"} {
 		if code, body := ask("GET", path); code != 200 || body != "page "+path {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("%s: %d %s; want 200 and %s", path, code, body, "page "+path)
 		}
 		if code, _ := ask("HEAD", path); code != 200 {
-			t.Errorf("HEAD %s: %d", path, code)
+			t.Errorf("HEAD %s: %d; want 200", path, code)
 		}
 		for _, method := range []string{"POST", "PUT", "DELETE"} {
 			if code, _ := ask(method, path); code != 405 {
-				t.Errorf("%s %s: %d", method, path, code)
+				t.Errorf("%s %s: %d; want 405", method, path, code)
 			}
 		}
 	}
 	if code, body := ask("GET", "/uix"); code != 404 || !strings.Contains(body, "or GET /, /groups") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("%d %s; want 404 and %q in the text", code, body, "or GET /, /groups")
 	}
 	_, metrics := ask("GET", "/metrics")
 	for _, want := range []string{`vmgroup_hook_duration_seconds_count{code="200",hook="/"} 2`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/*"} 2`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/assets/*"} 2`} {
@@ -253,7 +253,7 @@ func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	without := hook.New(hook.Config{Controller: &controller{}, Log: zerolog.Nop()})
 	w := httptest.NewRecorder()
 	if without.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 404 {
-		t.Errorf("without a page: %d", w.Code)
+		t.Errorf("without a page: %d; want 404", w.Code)
 	}
 }
 
@@ -272,11 +272,11 @@ func TestBrowsersNeverKeepAHookWaiting(t *testing.T) {
 	}
 	for range 100 {
 		if w := post(h, "/sync", []byte(`{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"shop","uid":"u"}}}`)); w.Code != 200 {
-			t.Fatalf("%d %s", w.Code, w.Body)
+			t.Fatalf("%d %s; want 200", w.Code, w.Body)
 		}
 	}
 	if len(inside) != 0 {
-		t.Errorf("%d more pages were made at once", len(inside))
+		t.Errorf("%d more pages were made at once; want 0", len(inside))
 	}
 	close(release)
 	all.Wait()

@@ -132,15 +132,15 @@ func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) 
 				k := &controller{state: state}
 				first := post(serve(k), "/"+which, body)
 				if first.Code != http.StatusOK {
-					t.Fatalf("%s: %d %s", name, first.Code, first.Body)
+					t.Fatalf("%s: %d %s; want %d", name, first.Code, first.Body, http.StatusOK)
 				}
 				var answer map[string]any
 				must.Succeed(t, json.Unmarshal(first.Body.Bytes(), &answer))
 				if keys := slices.Sorted(maps.Keys(answer)); !slices.Equal(keys, contract[which]) {
-					t.Errorf("%s: keys %v", name, keys)
+					t.Errorf("%s: keys %v; want %v", name, keys, contract[which])
 				}
 				if n := nulls("", answer); len(n) > 0 {
-					t.Errorf("%s: null at %v", name, n)
+					t.Errorf("%s: null at %v; want none", name, n)
 				}
 				if which != "customize" && k.calls[0].Finalizing != (which == "finalize") {
 					t.Errorf("finalizing is %v", k.calls[0].Finalizing)
@@ -290,28 +290,28 @@ func TestReadinessAndHealth(t *testing.T) {
 		return w.Code, string(b)
 	}
 	if code, _ := get("/healthz"); code != 200 {
-		t.Errorf("healthz %d", code)
+		t.Errorf("healthz %d; want 200", code)
 	}
 	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "not been read") {
-		t.Errorf("readyz %d %s", code, body)
+		t.Errorf("readyz %d %s; want 503 and %q in the text", code, body, "not been read")
 	}
 	if ready = nil; true {
 		if code, _ := get("/readyz"); code != 200 {
-			t.Errorf("readyz %d", code)
+			t.Errorf("readyz %d; want 200", code)
 		}
 	}
 	for _, path := range []string{"/sync", "/groups", "/sd", "/"} {
 		if code, _ := get(path); code != 404 {
-			t.Errorf("the address of health answers %s with %d", path, code)
+			t.Errorf("the address of health answers %s with %d; want 404", path, code)
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		if code, _ := get(path, hooks); code != 404 {
-			t.Errorf("the hooks' address answers %s with %d", path, code)
+			t.Errorf("the hooks' address answers %s with %d; want 404", path, code)
 		}
 	}
 	if code, body := get("/sync", hooks); code != 405 || !strings.Contains(body, "GET is not allowed for /sync") {
-		t.Errorf("GET /sync: %d %s", code, body)
+		t.Errorf("GET /sync: %d %s; want 405 and %q in the text", code, body, "GET is not allowed for /sync")
 	}
 }
 

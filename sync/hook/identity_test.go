@@ -45,7 +45,7 @@ func TestHooksAcceptOnlyNamesThatAnAPIServerAccepts(t *testing.T) {
 	for _, path := range []string{"/sync", "/customize", "/plan"} {
 		k := &taking{}
 		if w := postTo(t, k, path, good(), 0); w.Code != http.StatusOK {
-			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+			t.Fatalf("%s: %d %s; want %d", path, w.Code, w.Body, http.StatusOK)
 		}
 		k.calls = nil
 		for key, values := range map[string][]any{
@@ -64,7 +64,7 @@ func TestHooksAcceptOnlyNamesThatAnAPIServerAccepts(t *testing.T) {
 			}
 		}
 		if len(k.calls) != 0 {
-			t.Errorf("%s: %d calls came through", path, len(k.calls))
+			t.Errorf("%s: %d calls came through; want 0", path, len(k.calls))
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 		must.Succeed(t, err)
 		k := &controller{state: healthy()}
 		if w := post(serve(k), "/sync", body); w.Code != http.StatusOK {
-			t.Fatalf("the sync is answered %d: %s", w.Code, w.Body)
+			t.Fatalf("the sync is answered %d, want %d: %s", w.Code, http.StatusOK, w.Body)
 		}
 		if got := k.calls[0].Group.Finalizers; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -53,6 +53,6 @@ func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
 	must.Succeed(t, err)
 	w := post(serve(&controller{state: healthy()}), "/sync", body)
 	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "another install of VmGroup serves") {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("%d %s; want %d and %q in the text", w.Code, w.Body, http.StatusUnprocessableEntity, "another install of VmGroup serves")
 	}
 }

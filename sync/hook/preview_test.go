@@ -89,13 +89,13 @@ func TestAPlanIsMadeOfAManifestThatWasNeverApplied(t *testing.T) {
 		}
 		for _, path := range []string{"/sync", "/finalize"} { // Metacontroller never sends such a group to these hooks
 			if w := post(h, path, []byte(body)); w.Code != http.StatusUnprocessableEntity {
-				t.Errorf("%s of %s: %d %s", path, body, w.Code, w.Body)
+				t.Errorf("%s of %s: %d %s; want %d", path, body, w.Code, w.Body, http.StatusUnprocessableEntity)
 			}
 		}
 	}
 	for _, body := range []string{`{}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"}}`, `{"parent":` + group("") + `}`, `{"kind":"List","apiVersion":"v1","items":[]}`} {
 		if w := post(h, "/plan", []byte(body)); w.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+			t.Errorf("%s: %d %s; want %d", body, w.Code, w.Body, http.StatusUnprocessableEntity)
 		}
 	}
 }

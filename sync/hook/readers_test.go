@@ -152,7 +152,7 @@ func TestAnAnswerToAReaderIsBoundedInSize(t *testing.T) {
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/groups/shop/web-7", nil))
 	if w.Code != http.StatusOK {
-		t.Errorf("%d %.300s", w.Code, w.Body)
+		t.Errorf("%d %.300s; want %d", w.Code, w.Body, http.StatusOK)
 	}
 }
 

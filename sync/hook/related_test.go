@@ -54,7 +54,7 @@ func TestCustomizeRequestsTheObjectOfSpecUserData(t *testing.T) {
 			}
 			w := post(serve(&controller{}), "/customize", body)
 			if got := strings.TrimSpace(w.Body.String()); w.Code != 200 || got != want {
-				t.Errorf("%s: %d %s", userData, w.Code, got)
+				t.Errorf("%s: %d %s; want 200 and %s", userData, w.Code, got, want)
 			}
 		}
 		deleted := bytes.Replace(request(userData, ""), []byte(`"name":"web"`), []byte(`"name":"web","deletionTimestamp":"2026-11-21T03:00:00Z"`), 1)
@@ -133,10 +133,10 @@ func TestUnrequestedRelatedObjectsAreNotKept(t *testing.T) {
 	object := `{"metadata":{"annotations":{"a":"kept-1"}},"data":{"user-data":"` + base64Of("#cloud-config") + `","other":"` + base64Of("kept-2") + `"}}`
 	related := `{"Secret.v1":{"shop/web-data":` + object + `,"shop/x":` + strings.ReplaceAll(object, "#cloud", "kept-3") + `}}`
 	if w := post(serve(k), "/sync", request(fromSecret, related)); w.Code != 200 {
-		t.Fatalf("the first sync is answered %d: %s", w.Code, w.Body)
+		t.Fatalf("the first sync is answered %d, want 200: %s", w.Code, w.Body)
 	}
 	if w := post(serve(k), "/sync", request("null", related)); w.Code != 200 {
-		t.Fatalf("the sync without user data in the spec is answered %d: %s", w.Code, w.Body)
+		t.Fatalf("the sync without user data in the spec is answered %d, want 200: %s", w.Code, w.Body)
 	}
 	for i, c := range k.calls {
 		walkStrings(reflect.ValueOf(c), func(s string) {

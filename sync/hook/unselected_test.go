@@ -75,7 +75,7 @@ func TestTheAnswerThatReleasesAGroupReturnsItUnchanged(t *testing.T) {
 			strict := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
 			strict.DisallowUnknownFields()
 			if err := strict.Decode(&answer); err != nil || w.Code != http.StatusOK {
-				t.Fatalf("%d %v %s", w.Code, err, w.Body)
+				t.Fatalf("%d %v %s; want no error and %d", w.Code, err, w.Body, http.StatusOK)
 			}
 			if !answer.Finalized || answer.ResyncAfterSeconds != 0 || !reflect.DeepEqual(any(answer.Status), c.want) {
 				t.Errorf("got the answer %s; want it finalized, without a time, and with the status %v", w.Body, c.want)

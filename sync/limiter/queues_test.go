@@ -70,7 +70,7 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 						ratio := f.now.Sub(noon).Seconds() / bound.Seconds()
 						t.Logf("seed %d: %.2f times the bound, at most %d at once", seed, ratio, f.most)
 						if ratio > 1.1 {
-							t.Errorf("seed %d: %.2f times the bound; %+v", seed, ratio, p.Limits())
+							t.Errorf("seed %d: %.2f times the bound; %+v; want at most %.2f", seed, ratio, p.Limits(), 1.1)
 						}
 					}
 				})
@@ -124,7 +124,7 @@ func TestAnotherUserKeepsItsShareAndGetsItBack(t *testing.T) {
 		can := 8 * int(time.Hour/(40*time.Second))
 		t.Logf("%d at once alone, %d beside the other, which does %.2f of what it does alone", alone, beside, float64(other.since(from))/float64(can))
 		if n := other.since(from); n < can*3/4 {
-			t.Errorf("the other user did %d of %d", n, can)
+			t.Errorf("the other user did %d of %d; want at least %d", n, can, can*3/4)
 		}
 		if beside >= alone || beside < 4 {
 			t.Errorf("%d at once alone, %d beside the other", alone, beside)
@@ -212,7 +212,7 @@ func TestANewSpeedIsLearned(t *testing.T) {
 				done := float64(f.users[0].since(noon.Add(at))) * float64(times) / (16 * 90)
 				t.Logf("%d times slower: %.2f of what is possible in the hour after %s", times, done, at)
 				if done < least {
-					t.Errorf("%d times slower: %.2f of what is possible in the hour after %s", times, done, at)
+					t.Errorf("%d times slower: %.2f of what is possible in the hour after %s; want at least %.2f", times, done, at, least)
 				}
 			}
 		}

@@ -150,7 +150,7 @@ func TestAMissingMemberIsShownAsLastKnown(t *testing.T) {
 	says(t, text, "power, addresses and host as last known 2026-11-22 09:00:00 UTC last known poweredOn last known 10.0.0.7 last known esx-1",
 		"power, addresses and host as last known 2026-11-22 07:00:00 UTC last known poweredOn", "web-0 vm-0 Ready since 2026-11-22 07:00:00 UTC poweredOn 10.0.0.7 esx-1")
 	if n := strings.Count(text, "as last known"); n != 2 {
-		t.Errorf("%d members are as last known: %s", n, text)
+		t.Errorf("%d members are as last known, want 2: %s", n, text)
 	}
 }
 

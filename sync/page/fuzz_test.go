@@ -131,7 +131,7 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 			check(&url.URL{Path: groupPath + word + "/" + word}, groupPath+"plain/plain")
 		}
 		if got := shape(t, form(asked)); got != shapes["form"] {
-			t.Errorf("the form shown for %q has different elements: %s", asked, got)
+			t.Errorf("the form shown for %q has different elements: %s; want %s", asked, got, shapes["form"])
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestAGroupsLinkOpensItsPage(t *testing.T) {
 		}
 		code, group, _ := get(New(Config{Source: hostile(name)}), link, "")
 		if code != 200 || !strings.Contains(textOf(t, group), fmt.Sprintf("/ %s %s Error", name, name)) {
-			t.Errorf("%q: %s: %d %s", name, link, code, textOf(t, group))
+			t.Errorf("%q: %s: %d %s; want 200 and %q in the text", name, link, code, textOf(t, group), fmt.Sprintf("/ %s %s Error", name, name))
 		}
 	}
 }

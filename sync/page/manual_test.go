@@ -56,7 +56,7 @@ func TestEveryLinkInTheDocumentationHasATarget(t *testing.T) {
 		code, body, _ := get(p, docsPath+name, "")
 		root, err := html.Parse(strings.NewReader(body))
 		if err != nil || code != 200 {
-			t.Fatalf("the page %s: status %d, %v", name, code, err)
+			t.Fatalf("the page %s: status %d, %v; want no error and 200", name, code, err)
 		}
 		if strings.Count(body, "<table>") != strings.Count(body, "</table>") || strings.Contains(textOf(t, body), "](") || strings.Contains(textOf(t, body), "<a ") {
 			t.Errorf("%s is rendered wrong", name)
@@ -115,7 +115,7 @@ func TestTheDocumentationHasAListOfItsPages(t *testing.T) {
 	for _, path := range []string{"/ui/docs", "/ui/docs/"} {
 		code, body, _ := get(p, path, "")
 		if n := strings.Count(body, `<li><a href="/ui/docs/`); code != 200 || n != len(theManual().pages) || !strings.Contains(body, `<a href="/ui/docs/troubleshooting">Troubleshooting</a>`) {
-			t.Errorf("%s: %d, %d pages: %s", path, code, n, body)
+			t.Errorf("%s: %d, %d pages: %s; want 200, %d and %q in the text", path, code, n, body, len(theManual().pages), `<a href="/ui/docs/troubleshooting">Troubleshooting</a>`)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func TestAnOrdinaryRollIsNotShownAsBlocked(t *testing.T) {
 	g.Faults = append(g.Faults, plan.FaultReport{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: "1 of 3 are updated"})
 	_, body, _ = get(New(Config{Source: &source{groups: []plan.Report{g}}}), "/ui/groups/shop/web", "")
 	if text := textOf(t, body); !strings.Contains(text, "What blocks, and what to do UpdateHeld 1 of 3 are updated") {
-		t.Errorf("held: %s", text)
+		t.Errorf("held: %s; want %q in the text", text, "What blocks, and what to do UpdateHeld 1 of 3 are updated")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 		at += next
 	}
 	if code != 200 || !strings.Contains(body, "<title>(1) Groups · VmGroup</title>") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("%d %s; want 200 and %q in the text", code, body, "<title>(1) Groups · VmGroup</title>")
 	}
 	s.groups = slices.DeleteFunc(s.groups, func(g plan.Report) bool { return g.Phase == "" })
 	for at, says := range map[string]bool{"/": false, "/?state=other": true} {
@@ -231,10 +231,10 @@ func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 	}
 	few := New(Config{Source: &source{groups: many(10)}})
 	if _, body, _ = get(few, "/", ""); !strings.HasPrefix(summary(t, body), "10 of 10 rows") {
-		t.Errorf("few groups: %s", summary(t, body))
+		t.Errorf("few groups: %s; want %q at its start", summary(t, body), "10 of 10 rows")
 	}
 	if s, _ := statusOf(t, p, "/", 200); len(s.Groups) != 50 {
-		t.Errorf("the status for programs has %d groups", len(s.Groups))
+		t.Errorf("the status for programs has %d groups; want 50", len(s.Groups))
 	}
 }
 
@@ -305,7 +305,7 @@ func TestAnUnchangedPageIsNotSentAgain(t *testing.T) {
 		t.Errorf("%d %q %v", code, body, header)
 	}
 	if s.asked != 1 {
-		t.Errorf("within a second the groups were listed %d times", s.asked)
+		t.Errorf("within a second the groups were listed %d times; want 1", s.asked)
 	}
 	s.groups[0].Message = "changed"
 	p.facts.until = time.Time{} // expires the page's cache, as a second later
@@ -330,13 +330,13 @@ func TestRequestsWithinASecondShareAForecast(t *testing.T) {
 		}
 	}
 	if made != 1 {
-		t.Errorf("%d were made", made)
+		t.Errorf("%d were made; want 1", made)
 	}
 	f := p.forecasts["uid-shop-web"]
 	f.at = f.at.Add(-time.Minute)
 	p.forecasts["uid-shop-web"] = f
 	if get(p, "/ui/groups/shop/web", ""); made != 2 {
-		t.Errorf("a minute later %d were made", made)
+		t.Errorf("a minute later %d were made; want 2", made)
 	}
 }
 
@@ -353,7 +353,7 @@ func TestEveryAnswerForbidsTheBrowserToLoadAndRunAnythingElse(t *testing.T) {
 			continue
 		}
 		if code != want {
-			t.Errorf("%s: %d", path, code)
+			t.Errorf("%s: %d; want %d", path, code, want)
 		}
 		if code == 303 {
 			continue
@@ -381,7 +381,7 @@ func TestEveryAnswerForbidsTheBrowserToLoadAndRunAnythingElse(t *testing.T) {
 func TestNoGroupIsReportedMissingWhileVCenterIsUnknown(t *testing.T) {
 	t.Parallel()
 	if code, body, _ := get(New(Config{Source: &source{unknown: true}}), "/ui/groups/shop/web", ""); code != 503 || !strings.Contains(body, "inventory is unknown") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("%d %s; want 503 and %q in the text", code, body, "inventory is unknown")
 	}
 }
 

@@ -20,7 +20,7 @@ func statusOf(t *testing.T, p *Page, path string, code int) (s Status, text stri
 	w := httptest.NewRecorder()
 	p.ServeHTTP(w, r)
 	if w.Code != code || w.Header().Get("Content-Type") != "application/json" {
-		t.Fatalf("%s: status %d, %s", path, w.Code, w.Header().Get("Content-Type"))
+		t.Fatalf("%s: status %d, %s; want %d and %s", path, w.Code, w.Header().Get("Content-Type"), code, "application/json")
 	}
 	must.Succeed(t, json.Unmarshal(w.Body.Bytes(), &s))
 	return s, w.Body.String()

@@ -18,7 +18,7 @@ func TestASpecIsReportedInShort(t *testing.T) {
 		Update: v1alpha1.Update{MaxUnavailable: &n, Canary: &one, Paused: true, Windows: make([]v1alpha1.Window, 2)}, Deletion: v1alpha1.Deletion{QuarantineSeconds: 60}}}
 	want := SpecReport{Template: "ubuntu-24.04", CPU: 2, MemoryMB: 4096, Strategy: "RollingUpdate, maxSurge 25%, maxUnavailable 0, canary 1, paused, 2 windows", QuarantineSeconds: 60}
 	if got := *ReportSpec(g); got != want {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v; want %+v", got, want)
 	}
 	g.Spec.Update = v1alpha1.Update{Strategy: v1alpha1.UpdateOnDelete}
 	if got := ReportSpec(g).Strategy; got != "OnDelete" {
@@ -61,7 +61,7 @@ func TestAMessageForAReaderWithLinksNamesNoPath(t *testing.T) {
 	f := Fault{Reason: "DatastoreFull", Message: "the datastore is full.", NeedsOperator: true}
 	other := Fault{Reason: "TemplateNotFound", Message: "no template (see its folder)", NeedsOperator: true}
 	if got, want := WithoutHelp(f.WithHelp().Message+"; "+other.WithHelp().Message+"; cloning 1 of 2"), "the datastore is full; no template (see its folder); cloning 1 of 2"; got != want {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q; want %q", got, want)
 	}
 	if with := f.WithHelp().Message; !strings.Contains(with, Help("DatastoreFull")) {
 		t.Errorf("got the message %q; want one that names %s", with, Help("DatastoreFull"))
@@ -87,7 +87,7 @@ func TestDuringAnOutageAGroupIsAsLastKnown(t *testing.T) {
 	} {
 		phase, message := PhaseBefore(&v1alpha1.VmGroupStatus{Conditions: c.conditions, ReadyReplicas: c.ready, CurrentReplicas: c.ready, DesiredReplicas: c.desired})
 		if phase != c.phase || message != c.message {
-			t.Errorf("%s: %q %q", name, phase, message)
+			t.Errorf("%s: %q %q; want %q and %q", name, phase, message, c.phase, c.message)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestUserDataOfAGroupIsWhatItsSpecNames(t *testing.T) {
 		{&v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "c", Key: "k"}}, UserDataRef{"ConfigMap", "shop", "c", "k"}},
 	} {
 		if got, wanted := UserDataOf(userDataGroup(c.from)); got != c.want || wanted != (c.want != UserDataRef{}) {
-			t.Errorf("%+v: %+v, %v", c.from, got, wanted)
+			t.Errorf("%+v: %+v, %v; want %+v and %v", c.from, got, wanted, c.want, c.want != UserDataRef{})
 		}
 	}
 	r, _ := UserDataOf(userDataGroup(&v1alpha1.UserData{SecretKeyRef: key}))
@@ -89,7 +89,7 @@ func TestInvalidUserDataIsAFaultThatQuotesNoneOfIt(t *testing.T) {
 		}
 	}
 	if r := NoRelated(userDataGroup(nil)); r != (Related{}) {
-		t.Errorf("a group without user data: %+v", r)
+		t.Errorf("a group without user data: %+v; want %+v", r, Related{})
 	}
 }
 

@@ -156,7 +156,7 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 			b.now = b.now.Add(2 * time.Second)
 		}
 		if got := b.concluded(uid); got != "1 Silent" {
-			t.Errorf("%s: %s", uid, got)
+			t.Errorf("%s: %s; want %s", uid, got, "1 Silent")
 		}
 		b.now = b.now.Add(2 * atOnce)
 	}

@@ -195,7 +195,7 @@ func TestAnHTTPAnswerIsJudgedByItsStatusAlone(t *testing.T) {
 				}
 			}
 			if len(g.dials) != 1 {
-				t.Errorf("asked %v", g.dials)
+				t.Errorf("asked %v; want one", g.dials)
 			}
 		})
 	}
@@ -317,12 +317,12 @@ func TestConnectionsAreBoundedInAllAndToEachAddress(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if g.most != 8 {
-			t.Errorf("%d connections at once", g.most)
+			t.Errorf("%d connections at once; want 8", g.most)
 		}
 		g.mu.Lock()
 		for to, n := range g.dials {
 			if n < 3 {
-				t.Errorf("%s was asked %d times in a minute", to, n)
+				t.Errorf("%s was asked %d times in a minute; want at least 3", to, n)
 			}
 		}
 		g.mu.Unlock()
@@ -363,7 +363,7 @@ func TestTheLoopHearsOfEachConclusionOnce(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		expect(t, p, byTCP, "vm-0 Answering (connection refused), vm-1 Answering (connection refused), suppressed")
 		if len(changes) != 3 {
-			t.Errorf("%d changes, with the suspicion", len(changes))
+			t.Errorf("%d changes, with the suspicion; want 3", len(changes))
 		}
 	})
 }

@@ -99,7 +99,7 @@ func TestWhatIsKeptIsCleanedAlsoAfterItWasReplaced(t *testing.T) {
 	}
 	var b strings.Builder
 	if n, err := (Writer{&b}).Write([]byte("the-second-password\n")); n != 20 || err != nil || b.String() != Mask+"\n" {
-		t.Errorf("%d %v %q", n, err, b.String())
+		t.Errorf("%d %v %q; want 20, no error and %q", n, err, b.String(), Mask+"\n")
 	}
 }
 

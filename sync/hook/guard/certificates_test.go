@@ -54,11 +54,11 @@ func TestAReplacedCertificateIsUsedAtOnceAndABrokenOneNever(t *testing.T) {
 		was := strings.Count(d.log.String(), "still using the former one")
 		for range 5 {
 			if got := d.shownTo(); got != before {
-				t.Errorf("%s: the certificate is %s", name, got)
+				t.Errorf("%s: the certificate is %s; want %s", name, got, before)
 			}
 		}
 		if n := strings.Count(d.log.String(), "still using the former one") - was; n != 1 {
-			t.Errorf("%s: logged %d times: %s", name, n, d.log)
+			t.Errorf("%s: logged %d times, want 1: %s", name, n, d.log)
 		}
 	}
 	v.swap(other)
@@ -119,7 +119,7 @@ func TestConnectionsAreTLS12OrNewerAndHTTP11(t *testing.T) {
 			continue
 		}
 		if p := conn.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
-			t.Errorf("the protocol is %q", p)
+			t.Errorf("the protocol is %q; want %q", p, "http/1.1")
 		}
 		_ = conn.Close()
 	}
@@ -139,7 +139,7 @@ func TestConnectionsAreTLS12OrNewerAndHTTP11(t *testing.T) {
 	}
 	eventually(t, "the failed handshakes are counted", func() bool { return d.counted(handshake) >= 3 })
 	if n := strings.Count(d.log.String(), "\n"); n != 1 {
-		t.Errorf("%d lines of failed handshakes: %s", n, d.log)
+		t.Errorf("%d lines of failed handshakes, want 1: %s", n, d.log)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 		"one of the server's authority": {a.client(x509.ExtKeyUsageClientAuth, later()), right, 0},
 	} {
 		if got := d.code(client(t, a, c.shows), "POST", c.authorization); got != c.want {
-			t.Errorf("%s: %d", name, got)
+			t.Errorf("%s: %d; want %d", name, got, c.want)
 		}
 	}
 	kept := client(t, a, good)
@@ -175,10 +175,10 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 	files["ca.crt"] = others.pem()
 	v.swap(files)
 	if got := d.code(kept, "POST", right); got != 401 {
-		t.Errorf("a connection from before the change: %d", got)
+		t.Errorf("a connection from before the change: %d; want 401", got)
 	}
 	if got := d.code(client(t, a, others.client(x509.ExtKeyUsageClientAuth, later())), "POST", right); got != 200 {
-		t.Errorf("the new authority's: %d", got)
+		t.Errorf("the new authority's: %d; want 200", got)
 	}
 	for _, broken := range [][]byte{nil, []byte("x")} {
 		files["ca.crt"] = broken
@@ -188,12 +188,12 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 		}
 		for _, by := range []*authority{callers, others} {
 			if got := d.code(client(t, a, by.client(x509.ExtKeyUsageClientAuth, later())), "POST", right); got != 0 {
-				t.Errorf("while there is no authority: %d", got)
+				t.Errorf("while there is no authority: %d; want 0", got)
 			}
 		}
 	}
 	if n := strings.Count(d.log.String(), "no client CA left"); n != 2 {
-		t.Errorf("logged %d times: %s", n, d.log)
+		t.Errorf("logged %d times, want 2: %s", n, d.log)
 	}
 }
 
@@ -226,17 +226,17 @@ func TestTheServersOwnCertificateSufficesToRead(t *testing.T) {
 		{"another certificate of the server's authority", "GET", right, shows(pairFiles(a)), 0},
 	} {
 		if got := d.code(client(t, a, c.shows), c.method, c.authorization); got != c.want {
-			t.Errorf("%s: %d", c.name, got)
+			t.Errorf("%s: %d; want %d", c.name, got, c.want)
 		}
 	}
 	renewed := pairFiles(a)
 	files["tls.crt"], files["tls.key"] = renewed["tls.crt"], renewed["tls.key"]
 	v.swap(files)
 	if got := d.code(client(t, a, own), "GET", right); got != 0 {
-		t.Errorf("the certificate before the renewal: %d", got)
+		t.Errorf("the certificate before the renewal: %d; want 0", got)
 	}
 	if got := d.code(client(t, a, shows(renewed)), "GET", right); got != 200 {
-		t.Errorf("the renewed certificate: %d", got)
+		t.Errorf("the renewed certificate: %d; want 200", got)
 	}
 }
 
@@ -264,6 +264,6 @@ func TestInvalidCertificatesAreRefusedAtStart(t *testing.T) {
 	must.Succeed(t, os.WriteFile(v.path("big"), make([]byte, secret.Largest+1), 0o600))
 	full.CertFile = v.path("big")
 	if _, err := New(full); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
-		t.Errorf("a large file: %v", err)
+		t.Errorf("a large file: %v; want an error and %q in the text", err, "larger than 1 MiB")
 	}
 }

@@ -54,7 +54,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 		t.Errorf("with a token file that hangs, the server answers %d; want 401", code)
 	}
 	if err := g.Ready(); err == nil || !strings.Contains(err.Error(), "--token-file") {
-		t.Errorf("readiness: %v", err)
+		t.Errorf("readiness: %v; want an error and %q in the text", err, "--token-file")
 	}
 	unreadable(1)
 }
@@ -78,7 +78,7 @@ func TestAHangingReadingKeepsNoLock(t *testing.T) {
 	}
 	for range 8 {
 		if got := <-done; got != 1 {
-			t.Errorf("got %d", got)
+			t.Errorf("got %d; want 1", got)
 		}
 	}
 	close(release)

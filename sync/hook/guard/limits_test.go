@@ -121,7 +121,7 @@ func TestAnIdleConnectionIsClosed(t *testing.T) {
 		conn := dial(t, d)
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		if answer := cutOff(t, conn); !strings.Contains(answer, "200 OK") {
-			t.Errorf("the answer is %q", answer)
+			t.Errorf("the answer is %q; want %q in the text", answer, "200 OK")
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestALargeHeaderIsRefused(t *testing.T) {
 	conn := dial(t, d)
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Large: %s\r\n\r\n", strings.Repeat("x", 32<<10))
 	if answer := cutOff(t, conn); !strings.Contains(answer, "431 ") {
-		t.Errorf("the answer is %q", answer)
+		t.Errorf("the answer is %q; want %q in the text", answer, "431 ")
 	}
 }
 
@@ -235,7 +235,7 @@ func TestClientsThatOccupyAllConnectionsKeepNoOtherClientOut(t *testing.T) {
 		t.Errorf("the oldest connection of the address with most: %v", err)
 	}
 	if n := beyond.Load(); n != 3 {
-		t.Errorf("%d connections were closed for others", n)
+		t.Errorf("%d connections were closed for others; want 3", n)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestTheLogOfAnUncaughtPanicHasNoValue(t *testing.T) {
 	t.Parallel()
 	d := open(t, Config{}, generous, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the secret is 4242") }))
 	if got := d.code(client(t, nil, nil), "GET", ""); got != 0 {
-		t.Errorf("answered %d", got)
+		t.Errorf("answered %d; want 0", got)
 	}
 	eventually(t, "the handler's panic is logged", func() bool { return strings.Contains(d.log.String(), "a handler panicked") })
 	if log := d.log.String(); strings.Contains(log, "4242") || !strings.Contains(log, "limits_test.go") {

@@ -168,7 +168,7 @@ func TestACookieIsForThisHostOnlyAndHasNoToken(t *testing.T) {
 		}
 		if encrypted { // a cookie set without TLS may be from an attacker who changes the traffic
 			if r, _ := d.send(c, "GET", "/", "", http.Header{"Cookie": {"vmgroup=" + got.Value}}); r.StatusCode != 401 {
-				t.Errorf("a cookie of plain HTTP: %d", r.StatusCode)
+				t.Errorf("a cookie of plain HTTP: %d; want 401", r.StatusCode)
 			}
 		}
 		out, _ := d.send(c, "POST", "/ui/sign-out", "", http.Header{"Cookie": {got.Name + "=" + got.Value}})
@@ -196,12 +196,12 @@ func TestAForgedOrOldCookieOpensNothing(t *testing.T) {
 		"another token's": at(time.Hour, "a-token-that-is-wrong"), "no token's": at(time.Hour, ""), "no hex": ends + ".zz", "the token": reader,
 	} {
 		if r, _ := d.send(c, "GET", "/", "", http.Header{"Cookie": {"vmgroup=" + cookie}}); r.StatusCode != 401 {
-			t.Errorf("%s: %d", name, r.StatusCode)
+			t.Errorf("%s: %d; want 401", name, r.StatusCode)
 		}
 	}
 	for _, cookie := range []string{good, "vmgroup=" + at(time.Hour, reader), "vmgroup=" + at(time.Hour, first)} {
 		if r, _ := d.send(c, "GET", "/", "", http.Header{"Cookie": {cookie}}); r.StatusCode != 200 {
-			t.Errorf("%s: %d", cookie, r.StatusCode)
+			t.Errorf("%s: %d; want 200", cookie, r.StatusCode)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestACookieIsValidAtEveryReplicaAndAsLongAsItsToken(t *testing.T) {
 		t.Helper()
 		for _, d := range []*guarded{one, other} {
 			if r, _ := d.send(c, "GET", "/", "", header); r.StatusCode != code {
-				t.Errorf("%s: %d", when, r.StatusCode)
+				t.Errorf("%s: %d; want %d", when, r.StatusCode, code)
 			}
 		}
 	}
@@ -247,11 +247,11 @@ func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 	in := d.signIn(with, reader)
 	for path, want := range map[string]int{"/": 200, "/groups": 401} {
 		if r, _ := d.send(with, "GET", path, "", in); r.StatusCode != want {
-			t.Errorf("%s with certificate and cookie: %d", path, r.StatusCode)
+			t.Errorf("%s with certificate and cookie: %d; want %d", path, r.StatusCode, want)
 		}
 	}
 	if r, text := d.send(with, "GET", "/", "", nil); r.StatusCode != 401 || text != "form, denied false" {
-		t.Errorf("with a certificate alone: %d %s", r.StatusCode, text)
+		t.Errorf("with a certificate alone: %d %s; want 401 and %s", r.StatusCode, text, "form, denied false")
 	}
 	for name, c := range map[string]*http.Client{"none": client(t, a, nil), "another authority's": client(t, a, other.client(x509.ExtKeyUsageClientAuth, later()))} {
 		for _, request := range []string{"GET /", "GET /ui/assets/style.css", "POST /ui/sign-in"} {
@@ -275,7 +275,7 @@ func TestWithMTLSABrowserNeedsACertificateAsWell(t *testing.T) {
 
 	alone := open(t, withBrowser(withPair(v, Config{ClientCAFile: v.path("ca.crt")})), generous)
 	if r, text := alone.send(with, "GET", "/", "", nil); r.StatusCode != 200 || text != "in" {
-		t.Errorf("without tokens the certificate suffices: %d %s", r.StatusCode, text)
+		t.Errorf("without tokens the certificate suffices: %d %s; want 200 and %s", r.StatusCode, text, "in")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 		}
 	}
 	if n := d.counted(crossSite); n != 4 {
-		t.Errorf("%v were counted", n)
+		t.Errorf("%v were counted; want 4", n)
 	}
 }
 
@@ -356,7 +356,7 @@ func TestWithoutTokensThereIsNothingToSignInTo(t *testing.T) {
 	d := open(t, withBrowser(Config{LocalNames: true}), generous)
 	c := client(t, nil, nil)
 	if r, text := d.send(c, "GET", "/", "", nil); r.StatusCode != 200 || text != "in" {
-		t.Errorf("%d %s", r.StatusCode, text)
+		t.Errorf("%d %s; want 200 and %s", r.StatusCode, text, "in")
 	}
 	if r, text := d.send(c, "POST", "/ui/sign-in", "token=", nil); text != "in" || len(r.Cookies()) != 0 {
 		t.Errorf("%d %s", r.StatusCode, text)

@@ -114,7 +114,7 @@ func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 		d := open(t, cfg, generous)
 		c := client(t, nil, nil)
 		if got := d.code(c, "POST", right); got != 200 {
-			t.Fatalf("%s: before: %d", name, got)
+			t.Fatalf("%s: before: %d; want 200", name, got)
 		}
 		v.swap(files)
 		for _, authorization := range []string{right, "Bearer ", "", "Bearer short", "Bearer " + second, "Bearer " + reader} {
@@ -127,7 +127,7 @@ func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 		}
 		v.swap(map[string][]byte{"token": []byte(first)})
 		if got := d.code(c, "POST", right); got != 200 {
-			t.Errorf("%s: and back again: %d", name, got)
+			t.Errorf("%s: and back again: %d; want 200", name, got)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 		t.Errorf("the current token is answered %d, and the invalid next one %d; want 200 and 401", a, b)
 	}
 	if log := d.log.String(); !strings.Contains(log, "token-next contains a token of 5 bytes") {
-		t.Errorf("the log says %s", log)
+		t.Errorf("the log says %s; want %q in the text", log, "token-next contains a token of 5 bytes")
 	}
 	// A reader that is given the hooks' token must not become a caller.
 	v.swap(map[string][]byte{"token": []byte(first), "token-next": []byte(second), "reader": []byte(second)})
@@ -181,10 +181,10 @@ func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 	}
 	cfg.TokenFiles = nil
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "requires --token-file") {
-		t.Errorf("readers alone: %v", err)
+		t.Errorf("readers alone: %v; want an error and %q in the text", err, "requires --token-file")
 	}
 	if _, err := New(Config{TokenFiles: []string{t.TempDir()}}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-		t.Errorf("a directory: %v", err)
+		t.Errorf("a directory: %v; want an error and %q in the text", err, "cannot be read")
 	}
 }
 
@@ -262,13 +262,13 @@ func TestManyRefusalsAreFewLogLines(t *testing.T) {
 		}
 		log := d.log.String()
 		if n := strings.Count(log, "\n"); n != 1 || !strings.Contains(log, `"reason":"wrong-token"`) || !strings.Contains(log, `"from":"127.0.0.1:`) {
-			t.Errorf("%d lines: %s", n, log)
+			t.Errorf("%d lines: %s; want 1 and %q and %q in the text", n, log, `"reason":"wrong-token"`, `"from":"127.0.0.1:`)
 		}
 		if strings.Contains(log, "a-wrong-token") {
 			t.Error("the log has the token tried, which may be that of another server")
 		}
 		if n := d.counted(wrongToken); n != 50 {
-			t.Errorf("counted: %v", n)
+			t.Errorf("counted: %v; want 50", n)
 		}
 	})
 }
