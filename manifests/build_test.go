@@ -209,7 +209,7 @@ func TestTheCRDIsGuardedWhereVMsMayBeLost(t *testing.T) {
 	for tree := range trees {
 		_, guarded := build(t, tree)["ValidatingAdmissionPolicyBinding/vmgroup-crd"]
 		if guarded != (tree != "simulator") {
-			t.Errorf("%s: CRD guarded: %t", tree, guarded)
+			t.Errorf("%s: CRD guarded: %t; want %t", tree, guarded, tree != "simulator")
 		}
 	}
 	crd := decode[apiextensionsv1.CustomResourceDefinition](t, build(t, "root"), "CustomResourceDefinition/vmgroups.vm.codeconnect.vmworld.com")

@@ -71,10 +71,10 @@ type endpointConfig struct {
 func TestTheControllerIsSetUpAsTheHooksExpect(t *testing.T) {
 	spec := decode[compositeController](t, build(t, "root"), "CompositeController/vmgroup").Spec
 	if got := spec.ParentResource.APIVersion; got != v1alpha1.GroupVersion.String() {
-		t.Errorf("parent: apiVersion %q", got)
+		t.Errorf("parent: apiVersion %q; want %q", got, v1alpha1.GroupVersion.String())
 	}
 	if got := spec.ParentResource.Resource; got != "vmgroups" {
-		t.Errorf("parent: resource %q", got)
+		t.Errorf("parent: resource %q; want %q", got, "vmgroups")
 	}
 	if !spec.ParentResource.IgnoreStatusChanges {
 		t.Error("status changes call the hooks again")
@@ -103,7 +103,7 @@ func TestTheHooksCallTheService(t *testing.T) {
 		service := decode[corev1.Service](t, objects, "Service/vmgroup")
 		hooks := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec.Hooks
 		if len(hooks) != 3 {
-			t.Errorf("%s: %d hooks", tree, len(hooks))
+			t.Errorf("%s: %d hooks; want 3", tree, len(hooks))
 		}
 		for _, name := range []string{"customize", "sync", "finalize"} {
 			hook := hooks[name]

@@ -18,7 +18,7 @@ func crd(t *testing.T) apiextensionsv1.CustomResourceDefinitionVersion {
 		t.Fatalf("the CRD has the versions %v; want %s alone", crd.Spec.Versions, v1alpha1.GroupVersion.Version)
 	}
 	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || !slices.Equal(crd.Spec.Names.ShortNames, []string{"vg"}) || !slices.Equal(crd.Spec.Names.Categories, []string{"all"}) {
-		t.Errorf("scope %s, short names %v, categories %v", crd.Spec.Scope, crd.Spec.Names.ShortNames, crd.Spec.Names.Categories)
+		t.Errorf("scope %s, short names %v, categories %v; want %s, %v and %v", crd.Spec.Scope, crd.Spec.Names.ShortNames, crd.Spec.Names.Categories, apiextensionsv1.NamespaceScoped, []string{"vg"}, []string{"all"})
 	}
 	return crd.Spec.Versions[0]
 }
@@ -26,7 +26,7 @@ func crd(t *testing.T) apiextensionsv1.CustomResourceDefinitionVersion {
 func TestTheSchemaRequiresNoMoreThanThreeFields(t *testing.T) {
 	root := crd(t).Schema.OpenAPIV3Schema
 	if got := root.Properties["spec"].Required; !slices.Equal(got, []string{"cpu", "memory", "template"}) {
-		t.Errorf("required fields: %v", got)
+		t.Errorf("required fields: %v; want %v", got, []string{"cpu", "memory", "template"})
 	}
 	bound := fmt.Sprintf("size() <= %d", v1alpha1.MaxNameLength)
 	if !slices.ContainsFunc(root.XValidations, func(r apiextensionsv1.ValidationRule) bool { return strings.Contains(r.Rule, bound) }) {

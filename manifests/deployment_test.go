@@ -80,7 +80,7 @@ func TestThePodsAreRestricted(t *testing.T) {
 				t.Error("a service account's token is mounted")
 			}
 			if got := decode[corev1.Namespace](t, objects, "Namespace/vmgroup-system").Labels["pod-security.kubernetes.io/enforce"]; got != "restricted" {
-				t.Errorf("the namespace enforces %q", got)
+				t.Errorf("the namespace enforces %q; want %q", got, "restricted")
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestOneReplicaServesAndEndsInItsTime(t *testing.T) {
 	objects := build(t, "root")
 	deployment, pod, container := pod(t, objects)
 	if *deployment.Replicas != 1 || deployment.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Errorf("%d replicas, %s", *deployment.Replicas, deployment.Strategy.Type)
+		t.Errorf("%d replicas, %s; want 1 and %s", *deployment.Replicas, deployment.Strategy.Type, appsv1.RecreateDeploymentStrategyType)
 	}
 	const graceful = 10 // seconds that the server takes to end, at most
 	if *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+graceful {

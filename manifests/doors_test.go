@@ -110,12 +110,12 @@ func TestEveryFileThatTheServerReadsIsInAMountedSecret(t *testing.T) {
 			var found []string
 			for _, file := range strings.Split(value, ",") {
 				if mounted[path.Dir(file)] != secret {
-					t.Errorf("%s: %s is %s, which belongs to %q", tree, variable, file, mounted[path.Dir(file)])
+					t.Errorf("%s: %s is %s, which belongs to %q; want %q", tree, variable, file, mounted[path.Dir(file)], secret)
 				}
 				found = append(found, path.Base(file))
 			}
 			if !slices.Equal(found, keys[variable]) {
-				t.Errorf("%s: %s reads the keys %v", tree, variable, found)
+				t.Errorf("%s: %s reads the keys %v; want %v", tree, variable, found, keys[variable])
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestOnlyTheSimulatorIsOpenToEveryone(t *testing.T) {
 		open := strings.Contains(strings.ToLower(string(objects["Deployment/vmgroup"])), "allow-unauthenticated") ||
 			strings.Contains(string(objects["Deployment/vmgroup"]), "VMGROUP_ALLOW_")
 		if open != (tree == "simulator") {
-			t.Errorf("%s: open to everyone: %v", tree, open)
+			t.Errorf("%s: open to everyone: %v; want %v", tree, open, tree == "simulator")
 		}
 		controller := decode[compositeController](t, objects, "CompositeController/vmgroup").Spec
 		if tree == "simulator" && len(controller.EndpointConfigs) > 0 {

@@ -289,7 +289,7 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	ok, refused := intsOrStrings(path)
 	t.Helper()
 	if len(s.XValidations) != 1 {
-		t.Fatalf("%s has %d rules", path, len(s.XValidations))
+		t.Fatalf("%s has %d rules; want 1", path, len(s.XValidations))
 	}
 	for _, value := range refused {
 		errs := groupWith(t, path, value).Validate()
@@ -299,7 +299,7 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	}
 	for _, value := range ok {
 		if errs := groupWith(t, path, value).Validate(); len(errs) > 0 {
-			t.Errorf("%s: %v", path, errs)
+			t.Errorf("%s: %v; want none", path, errs)
 		}
 	}
 }

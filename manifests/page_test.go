@@ -20,7 +20,7 @@ func block(t *testing.T, expression string) string {
 	t.Helper()
 	found := regexp.MustCompile(expression).FindAllStringSubmatch(string(read(t, webServers)), -1)
 	if len(found) != 1 {
-		t.Fatalf("%s occurs %d times", expression, len(found))
+		t.Fatalf("%s occurs %d times; want 1", expression, len(found))
 	}
 	return found[0][1]
 }
@@ -51,7 +51,7 @@ func TestThePageOfTheWebServersCanBeFollowed(t *testing.T) {
 	}
 	prepare := strict[map[string]any](t, []byte(block(t, `(?s)cat > prepare.yaml <<'END'\n(.*?)END\n`)))
 	if len(prepare) != 2 {
-		t.Errorf("the template is prepared with %v", prepare)
+		t.Errorf("the template is prepared with %v; want 2 of them", prepare)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestTheHookRequestOfTheWebServersHasThePagesGroup(t *testing.T) {
 	must.Succeed(t, err)
 	secret := strict[corev1.Secret](t, raw)
 	if got := string(secret.Data[v1alpha1.DefaultUserDataKey]); got != pageUserData(t) {
-		t.Errorf("the Secret contains %q", got)
+		t.Errorf("the Secret contains %q; want %q", got, pageUserData(t))
 	}
 	for _, name := range []string{"sync", "finalize"} {
 		other := strict[hookRequest](t, read(t, "samples/hooks/"+name+".json"))

@@ -165,7 +165,7 @@ func TestTheSampleSecretHasTheKeysThatThePodsRead(t *testing.T) {
 		t.Errorf("the Secret is %s/%s", secret.Namespace, secret.Name)
 	}
 	if got := slices.Sorted(maps.Keys(secret.StringData)); !slices.Equal(got, []string{"VC_HOST", "VC_PASS", "VC_USER"}) {
-		t.Errorf("keys: %v", got)
+		t.Errorf("keys: %v; want %v", got, []string{"VC_HOST", "VC_PASS", "VC_USER"})
 	}
 }
 

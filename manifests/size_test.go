@@ -32,7 +32,7 @@ func sizes(t *testing.T) map[string]size {
 		}}
 	}
 	if len(all) != 3 {
-		t.Fatalf("docs/install.md has %d sizes", len(all))
+		t.Fatalf("docs/install.md has %d sizes; want 3", len(all))
 	}
 	return all
 }

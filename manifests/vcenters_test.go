@@ -70,7 +70,7 @@ func TestAnInstallForAnotherVCenterDiffersOnlyInItsNameNamespaceAndAddress(t *te
 		}
 		for id := range got {
 			if !strings.HasPrefix(id, "ConfigMap/vmgroup-settings-") {
-				t.Errorf("%s has %s", another, id)
+				t.Errorf("%s has %s; want %q at its start", another, id, "ConfigMap/vmgroup-settings-")
 			}
 		}
 	}

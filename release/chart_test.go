@@ -326,7 +326,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"podLabels.app\\.kubernetes\\.io/name=x": "at '/podLabels/app.kubernetes.io~1name'",
 	} {
 		if _, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), where) {
-			t.Errorf("%s: %v", wrong, err)
+			t.Errorf("%s: %v; want an error and %q in the text", wrong, err, where)
 		}
 	}
 }
@@ -342,7 +342,7 @@ func TestHelmKeepsTheCRDs(t *testing.T) {
 		}
 	}
 	if seen != 2 {
-		t.Errorf("%d CRDs", seen)
+		t.Errorf("%d CRDs; want 2", seen)
 	}
 }
 

@@ -54,7 +54,7 @@ func fit(t *testing.T, all objects) {
 			}
 		}
 		if left := time.Until(pair.Leaf.NotAfter); left < 9*365*24*time.Hour {
-			t.Errorf("%s: ends in %s", pair.Leaf.Subject, left)
+			t.Errorf("%s: ends in %s; want at least %s", pair.Leaf.Subject, left, 9*365*24*time.Hour)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
 func TestTheMetacontrollerOfTheChartCanCallTheHooksAndHasTheRights(t *testing.T) {
 	const values = "metacontroller.enabled=true"
 	if _, err := helm(t, "template", "vmgroup", "--set", values); err == nil || !strings.Contains(err.Error(), "install it first, or use the chart of a release") {
-		t.Errorf("without that chart: %v", err)
+		t.Errorf("without that chart: %v; want an error and %q in the text", err, "install it first, or use the chart of a release")
 	}
 	stub := filepath.Join(t.TempDir(), "metacontroller-helm-4.17.2.tgz")
 	succeed(t, (release{}).writeTar(stub, []file{{name: "metacontroller-helm/Chart.yaml", mode: 0o644, content: []byte("{apiVersion: v2, name: metacontroller-helm, version: 4.17.2}")}}, true))
@@ -159,7 +159,7 @@ func clientFlags(t *testing.T) string {
 		return !strings.HasPrefix(arg, "--client-go-") && !strings.HasPrefix(arg, "--workers=")
 	})
 	if len(flags) != 3 {
-		t.Errorf("the chart has %v", flags)
+		t.Errorf("the chart has %v; want 3 of them", flags)
 	}
 	return strings.Join(flags, " ")
 }
@@ -200,7 +200,7 @@ func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 		t.Errorf("the pods are %v", at(pod, "spec", "serviceAccountName"))
 	}
 	if args := fmt.Sprint(at(pod, "spec", "containers")); !strings.Contains(args, clientFlags(t)) {
-		t.Errorf("the containers are %s", args)
+		t.Errorf("the containers are %s; want %q in the text", args, clientFlags(t))
 	}
 	for _, id := range []string{"CustomResourceDefinition/compositecontrollers.metacontroller.k8s.io", "CompositeController/vmgroup"} {
 		if all[id] == nil {
@@ -229,7 +229,7 @@ func TestTheScriptPrintsKeysThatMatch(t *testing.T) {
 		t.Errorf("the credentials are %q", credentials)
 	}
 	if token := secret(t, all, "vmgroup-hook-token")["token"]; len(token) != 64 {
-		t.Errorf("the token has %d bytes", len(token))
+		t.Errorf("the token has %d bytes; want 64", len(token))
 	}
 	if reader := secret(t, all, "vmgroup-reader-token")["token"]; len(reader) != 64 || string(reader) == string(secret(t, all, "vmgroup-hook-token")["token"]) {
 		t.Errorf("the reader's token has %d bytes, or opens the hooks", len(reader))

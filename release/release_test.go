@@ -30,7 +30,7 @@ func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
 
 func TestOnlyAPreReleaseCanUseTheUnreleasedNotes(t *testing.T) {
 	if _, err := (release{version: "v99.0.0"}).notes(repository); err == nil || !strings.Contains(err.Error(), "99.0.0") {
-		t.Errorf("a release without a section: %v", err)
+		t.Errorf("a release without a section: %v; want an error and %q in the text", err, "99.0.0")
 	}
 	if notes, err := (release{version: "v99.0.0-rc.1"}).notes(repository); err != nil || !bytes.HasPrefix(notes, []byte("# VmGroup 99.0.0-rc.1\n\n")) {
 		t.Errorf("%v %.40s", err, notes)
@@ -111,7 +111,7 @@ func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
 		delete(binaries, of)
 	}
 	if len(binaries) > 0 {
-		t.Errorf("without a plugin: %v", binaries)
+		t.Errorf("without a plugin: %v; want none", binaries)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestEachJobOfATagHasTheLeastToken(t *testing.T) {
 		t.Errorf("want (-), got (+), and by default %v:\n%s", w.Permissions, diff)
 	}
 	if checks := w.Jobs["passed"].Steps[0].Run; !strings.Contains(checks, "ci.yaml/runs?head_sha=$GITHUB_SHA&branch=main&event=push&status=success") {
-		t.Errorf("passed asks %s", checks)
+		t.Errorf("passed asks %s; want %q in the text", checks, "ci.yaml/runs?head_sha=$GITHUB_SHA&branch=main&event=push&status=success")
 	}
 }
 
@@ -182,7 +182,7 @@ func TestAnArchiveIsReproducibleAndDoesNotNameItsMaker(t *testing.T) {
 func TestTheImageTrustsMozillasAuthorities(t *testing.T) {
 	text := authorities()
 	if n := bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----")); n < 80 {
-		t.Errorf("%d authorities", n)
+		t.Errorf("%d authorities; want at least 80", n)
 	}
 	if !bytes.Equal(text, authorities()) {
 		t.Error("their order differs")

@@ -93,7 +93,7 @@ func TestObjectsAreNamedAndLabeledByTheRelease(t *testing.T) {
 			for id, o := range all {
 				name := fmt.Sprint(at(o, "metadata", "name"))
 				if namespaced := at(o, "metadata", "namespace") != nil; namespaced != (name == want || strings.HasPrefix(name, want+"-")) {
-					t.Errorf("%s is %s, in a namespace: %t", values, id, namespaced)
+					t.Errorf("%s is %s, in a namespace: %t; want %t", values, id, namespaced, (name == want || strings.HasPrefix(name, want+"-")))
 				}
 				labels, _ := at(o, "metadata", "labels").(map[string]any)
 				for label, value := range map[string]string{
@@ -115,7 +115,7 @@ func TestObjectsAreNamedAndLabeledByTheRelease(t *testing.T) {
 			host := want + ".site.svc"
 			controller := all["CompositeController/vmgroup"]
 			if url := at(controller, "spec", "hooks", "sync", "webhook", "url"); url != "https://"+host+":8443/sync" {
-				t.Errorf("Metacontroller calls %v", url)
+				t.Errorf("Metacontroller calls %v; want %v", url, "https://"+host+":8443/sync")
 			}
 			text, err := json.Marshal([]any{controller, all["Deployment/"+want], all["PrometheusRule/"+want], all["Certificate/"+want+"-tls"], all["Certificate/"+want+"-hook-client"]})
 			succeed(t, err)
@@ -163,7 +163,7 @@ topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: D
 	wants(t, "imagePullSecrets", pod["imagePullSecrets"], "[{name: pull}]")
 	wants(t, "topologySpreadConstraints", pod["topologySpreadConstraints"], "[{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]")
 	if c["image"] != "registry.example.com/vmgroup@sha256:"+strings.Repeat("0a", 32) {
-		t.Errorf("image: %v", c["image"])
+		t.Errorf("image: %v; want %v", c["image"], "registry.example.com/vmgroup@sha256:"+strings.Repeat("0a", 32))
 	}
 	for list, want := range map[string]string{"env": "{name: SSL_CERT_DIR, value: /ca}", "volumeMounts": "{name: ca, mountPath: /ca}"} {
 		entries := c[list].([]any)
@@ -188,7 +188,7 @@ topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: D
 	wants(t, "service", []any{at(service, "spec", "type"), at(service, "metadata", "annotations"), at(service, "spec", "ports").([]any)[0]},
 		"[NodePort, {c: d}, {name: hooks, port: 443, targetPort: hooks, protocol: TCP, appProtocol: https}]")
 	if url := at(all["CompositeController/vmgroup"], "spec", "hooks", "sync", "webhook", "url"); url != "https://vmgroup.site.svc:443/sync" {
-		t.Errorf("Metacontroller calls %v", url)
+		t.Errorf("Metacontroller calls %v; want %v", url, "https://vmgroup.site.svc:443/sync")
 	}
 	budget, _ := at(all["PodDisruptionBudget/vmgroup"], "spec").(map[string]any)
 	if budget["minAvailable"] != "50%" || budget["maxUnavailable"] != nil {
@@ -370,7 +370,7 @@ monitoring:
 		"ServiceMonitor/vmgroup": {"release", "stack"}, "PrometheusRule/vmgroup": {"role", "alerts"}, "ConfigMap/vmgroup-dashboard": {"dashboards", "ours"},
 	} {
 		if got := at(all[id], "metadata", "labels", label[0]); got != label[1] {
-			t.Errorf("%s: the label %s is %v", id, label[0], got)
+			t.Errorf("%s: the label %s is %v; want %v", id, label[0], got, label[1])
 		}
 	}
 	wants(t, "the endpoints", at(all["ServiceMonitor/vmgroup"], "spec", "endpoints"), `[{port: health, path: /metrics, interval: 1m, scrapeTimeout: 20s, honorLabels: true,

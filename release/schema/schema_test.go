@@ -64,7 +64,7 @@ func TestAnEditorSeesWhatTheAPIServerWouldRefuse(t *testing.T) {
 		{"v1alpha1", "v1", "/apiVersion"},
 	} {
 		if err := check(t, schema, []byte(strings.Replace(group, c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.new, err)
+			t.Errorf("%s: %v; want an error and %q in the text", c.new, err, c.says)
 		}
 	}
 }
