@@ -53,7 +53,7 @@ func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testin
 		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		status := up(t, g).Status
 		if len(status.Adopted) != 2 {
-			t.Errorf("adopted: %v", status.Adopted)
+			t.Errorf("adopted: %v; want 2 of them", status.Adopted)
 		}
 		equal(t, r.names(web), []string{"web-0+", "web-1+", "web-7+"})
 		is := refs(r.members())

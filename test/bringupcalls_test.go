@@ -39,10 +39,10 @@ func TestBringingAPlainMemberUpCostsNoCallForItsDisks(t *testing.T) {
 			t.Errorf("the server reconfigured members %d times, want never", n)
 		}
 		if n := devices.Load(); n > 5 {
-			t.Errorf("%d reads of devices", n)
+			t.Errorf("%d reads of devices; want at most 5", n)
 		}
 		if each := float64(total) / members; each > 6 { // measured: 4.2 to 5.1, depending on how many tasks end at the same time
-			t.Errorf("%.2f calls a member", each)
+			t.Errorf("%.2f calls a member; want at most 6", each)
 		}
 	})
 }

@@ -181,7 +181,7 @@ const neverAtMost = 2
 // summarize checks that every life was run, and that nearly all of the tried breaks happened.
 func (c *campaign) summarize(t *testing.T, tried int) {
 	if c.notRun > 0 {
-		t.Errorf("the time (-campaign.for) was over with %d lives left to run", c.notRun)
+		t.Errorf("the time (-campaign.for) was over with %d lives left to run; want none", c.notRun)
 	}
 	var never []string
 	for _, name := range slices.Sorted(maps.Keys(c.missed)) {
@@ -189,7 +189,7 @@ func (c *campaign) summarize(t *testing.T, tried int) {
 	}
 	t.Logf("%d breaks, %d violations; %d never happened:\n%s", tried, c.violations, len(never), strings.Join(never, "\n"))
 	if len(never) > neverAtMost*tried/100 {
-		t.Errorf("%d of %d breaks never happened", len(never), tried)
+		t.Errorf("%d of %d breaks never happened; want at most %d", len(never), tried, neverAtMost*tried/100)
 	}
 }
 

@@ -170,13 +170,13 @@ func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...s
 	for began := time.Now(); time.Since(began) < during; {
 		a, err := g.Sync(within(r.t))
 		if err != nil || a.Status.Phase != v1alpha1.PhaseRunning {
-			r.t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
+			r.t.Fatalf("%v, %s: %s; want no error and %s", err, a.Status.Phase, a.Status.LastMessage, v1alpha1.PhaseRunning)
 		}
 		time.Sleep(5 * time.Second)
 	}
 	for after, methods := r.Calls(), methods; len(methods) > 0; methods = methods[1:] {
 		if n := after[methods[0]] - before[methods[0]]; n > 0 {
-			r.t.Errorf("%d calls of %s", n, methods[0])
+			r.t.Errorf("%d calls of %s; want none", n, methods[0])
 		}
 	}
 }

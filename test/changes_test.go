@@ -89,7 +89,7 @@ func TestAnotherServerContinuesAnUpdateThatWasInterrupted(t *testing.T) {
 		first.stop()
 		upAt(t, g, r.serve().url)
 		if e := available(); e.least < 4 {
-			t.Errorf("as few as %d of 4 were available", e.least)
+			t.Errorf("as few as %d of 4 were available; want at least 4", e.least)
 		}
 		r.allNew(was, 4)
 	})
@@ -118,7 +118,7 @@ func TestAChangeOfHardwareReplacesTheMembersAndAResizeKeepsIt(t *testing.T) {
 			d, err := r.Details(vm.Path)
 			r.must(err)
 			if got := *d.Config.MemoryAllocation.Reservation; got != 8192 {
-				t.Errorf("%s has %d MiB reserved", vm.Name, got)
+				t.Errorf("%s has %d MiB reserved; want 8192", vm.Name, got)
 			}
 		}
 	})

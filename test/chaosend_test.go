@@ -225,6 +225,6 @@ func (l *life) untouched() {
 		}
 	}
 	if n := tally(l.VMs(), func(vm vcsim.VM) bool { return vm.Template && !isDeployed(vm) }); n != 5 {
-		l.t.Errorf("there are %d templates", n)
+		l.t.Errorf("there are %d templates; want 5", n)
 	}
 }

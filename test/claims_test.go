@@ -35,13 +35,13 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 			return ""
 		}
 		if text := says(oa) + says(ob) + says(stranger); text != "" {
-			t.Errorf("groups with different ranges or networks report a duplicate address: %s", text)
+			t.Errorf("groups with different ranges or networks report a duplicate address: %s; want none", text)
 		}
 		edit := with("VM Network", "10.0.0.9-10.0.0.19")
 		edited := ob.VmGroup.DeepCopy()
 		edit(&edited.Spec)
 		if _, answer := ask(t, ob, "/plan", edited, false); !strings.Contains(answer, "10.0.0.9-10.0.0.19 in the network VM Network: the group oa also has") {
-			t.Errorf("the plan is %s", answer)
+			t.Errorf("the plan is %s; want %q in the text", answer, "10.0.0.9-10.0.0.19 in the network VM Network: the group oa also has")
 		}
 		ob.Edit(edit)
 		if text := says(ob); text != "10.0.0.9-10.0.0.19 in the network VM Network: the group oa also has addresses of this range" {
@@ -52,7 +52,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 		up(t, stranger)
 		mustSync(t, ob) // renews the group's lease, which may have expired
 		if text := says(oa); !strings.Contains(text, "the group ob also has") {
-			t.Errorf("with two other groups, oa says %q", text)
+			t.Errorf("with two other groups, oa says %q; want %q in the text", text, "the group ob also has")
 		}
 		remove(t, ob)
 		if text := says(oa); text != "10.0.0.4-10.0.0.9 in the network VM Network: a group of another namespace also has addresses of this range" {
@@ -60,7 +60,7 @@ func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.
 		}
 		remove(t, stranger)
 		if text := says(oa); text != "" {
-			t.Errorf("once the other groups are gone, oa says %q", text)
+			t.Errorf("once the other groups are gone, oa says %q; want none", text)
 		}
 	})
 }

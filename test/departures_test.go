@@ -30,7 +30,7 @@ func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 			t.Errorf("the guest got %s to shut down, want at least 1m0s", took)
 		}
 		if calls := r.Calls(); calls["ShutdownGuest"] != 2 || calls["PowerOffVM_Task"] != 1 {
-			t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
+			t.Errorf("%d guests were asked, %d VMs powered off; want 2 and 1", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestAnotherVMsDiskSurvivesSnapshotsStorageVMotionAndDeletion(t *testing.T) 
 		began := time.Now()
 		up(t, g)
 		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("the scale-in took another %s after the snapshots were removed", took)
+			t.Errorf("the scale-in took another %s after the snapshots were removed; want at most %s", took, 30*time.Second)
 		}
 
 		own := r.details(web + "/web-0").Disks[0]

@@ -76,7 +76,7 @@ func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(
 				if !c.deleted {
 					up(t, g)
 					if n := drainRecords(g); n > 0 {
-						t.Errorf("%d slices record a drain that is over", n)
+						t.Errorf("%d slices record a drain that is over; want none", n)
 					}
 				}
 				remove(t, g)

@@ -62,7 +62,7 @@ func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 			return strings.Contains(a.Status.LastMessage, "default key provider") && strings.Contains(a.Status.LastMessage, "spec.placement.storagePolicy")
 		})
 		if n := tally(r.members(), isOn); n > 0 {
-			t.Errorf("%d members run", n)
+			t.Errorf("%d members run; want none", n)
 		}
 		first.stop() // the next replica knows only from the stamps that the members must be encrypted
 		r.AddKeyProvider()
@@ -81,7 +81,7 @@ func TestNoMemberIsPoweredOnBeforeItsPolicyHasEncryptedIt(t *testing.T) {
 		})
 		until(t, g, "the edit", func(a metacontroller.Answer) bool { return a.Status.ObservedGeneration == g.Generation })
 		if len(*inTheClear) > 0 {
-			t.Errorf("powered on in the clear: %v", *inTheClear)
+			t.Errorf("powered on in the clear: %v; want none", *inTheClear)
 		}
 		r.Heal()
 		r.Rewrite(nil) // the last edit removes the encrypting policy
@@ -112,7 +112,7 @@ func TestAnEditThatEncryptsReplacesMembersAndNewDisksOfTheseAreEncrypted(t *test
 			}
 		}
 		if len(*inTheClear) > 0 {
-			t.Errorf("powered on in the clear: %v", *inTheClear)
+			t.Errorf("powered on in the clear: %v; want none", *inTheClear)
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked })
 		if text := blocked(t, g, "SnapshotNotFound"); text == "" {
@@ -121,10 +121,10 @@ func TestAnEditThatEncryptsReplacesMembersAndNewDisksOfTheseAreEncrypted(t *test
 		_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
 		r.must(err)
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "clone.mode: Full") {
-			t.Errorf("status: %s", text)
+			t.Errorf("status: %s; want %q in the text", text, "clone.mode: Full")
 		}
 		if n := tally(r.members(), isOn); n != 2 {
-			t.Errorf("%d members run", n)
+			t.Errorf("%d members run; want 2", n)
 		}
 		remove(t, g)
 	})

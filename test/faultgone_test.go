@@ -33,7 +33,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 				began := time.Now()
 				a := says(t, g, v1alpha1.PhasePending, "cloning 1 member")
 				if took := time.Since(began); took > 10*time.Second {
-					t.Errorf("the fault was reported for another %s", took)
+					t.Errorf("the fault was reported for another %s; want at most %s", took, 10*time.Second)
 				}
 				if got := condition(a, v1alpha1.ConditionNameConflict).Status; got == "True" {
 					t.Errorf("NameConflict is still %q", got)
@@ -62,13 +62,13 @@ func TestAMissingPrivilegeLeavesTheStatusWithinTenSecondsOfBeingGranted(t *testi
 			}
 		}
 		if n := r.Calls()["CloneVM_Task"] - clones; n > 60 {
-			t.Errorf("%d clones were tried in three minutes", n)
+			t.Errorf("%d clones were tried in three minutes; want at most 60", n)
 		}
 		r.Restrict(leastRole()...)
 		began := time.Now()
 		says(t, g, v1alpha1.PhasePending, "cloning")
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("the fault was reported for another %s", took)
+			t.Errorf("the fault was reported for another %s; want at most %s", took, 10*time.Second)
 		}
 		up(t, g)
 	})

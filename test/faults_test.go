@@ -103,7 +103,7 @@ func TestAGroupIsReadySoonAfterAnOutage(t *testing.T) {
 			back := time.Now()
 			up(t, g)
 			if took := time.Since(back); took > 12*time.Second { // the server logs in within 6 s, and the next hook call follows within 5 s
-				t.Errorf("ready %s after vCenter is back", took)
+				t.Errorf("ready %s after vCenter is back; want at most %s", took, 12*time.Second)
 			}
 		}
 	})
@@ -127,7 +127,7 @@ func TestNothingChangesInAVCenterThatIsNotTheGroups(t *testing.T) {
 			}
 		}
 		if n := second.Calls()["CloneVM_Task"] + second.Calls()["CreateFolder"]; n > 1 { // the one call may be the CreateFolder of the root folder of all groups
-			t.Errorf("%d calls that change something", n)
+			t.Errorf("%d calls that change something; want at most 1", n)
 		}
 		equal(t, first.names(web), running(2))
 	})
@@ -225,7 +225,7 @@ func TestHooksAnswerAtOnceWhileVCenterHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took > 0 {
-				t.Fatalf("a hook waited for %s", took)
+				t.Fatalf("a hook waited for %s; want none", took)
 			}
 			time.Sleep(time.Second)
 		}

@@ -28,10 +28,10 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 		_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
 		r.must(err)
 		if took := time.Since(began); took > 2*time.Minute {
-			t.Errorf("the deletion took another %s", took)
+			t.Errorf("the deletion took another %s; want at most %s", took, 2*time.Minute)
 		}
 		if n := len(r.members()); n > 0 {
-			t.Errorf("%d members are left", n)
+			t.Errorf("%d members are left; want none", n)
 		}
 	})
 }
@@ -49,7 +49,7 @@ func TestAGroupsFolderThatAnOperatorRenamedIsKept(t *testing.T) {
 		equal(t, r.names(web), []string{"web-2+"})
 		remove(t, g)
 		if left := r.members(); len(left) > 0 {
-			t.Errorf("%v outlive the group", left)
+			t.Errorf("%v outlive the group; want none", left)
 		}
 		if _, err := r.Find(path.Dir(web) + "/web-old"); err != nil {
 			t.Error(err)

@@ -78,7 +78,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				})
 				was, vms, targets := addresses(a), refs(r.members()), r.targets(t, g)
 				if len(targets) != 3 {
-					t.Fatalf("targets: %v", targets)
+					t.Fatalf("targets: %v; want 3 of them", targets)
 				}
 				same := func(a metacontroller.Answer) bool {
 					return addresses(a) == was && a.Status.ReadyReplicas == 3 && slices.Equal(endpoints(t, g), []string{"web-0 ready", "web-1 ready", "web-2 ready"})
@@ -164,7 +164,7 @@ func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
 				}
 				a = mustSync(t, g)
 				if same != 2 || !strings.Contains(a.Status.LastMessage, "cloud-init") {
-					t.Errorf("%d members as before: %s", same, a.Status.LastMessage)
+					t.Errorf("%d members as before: %s; want 2 and %q in the text", same, a.Status.LastMessage, "cloud-init")
 				}
 				for _, m := range a.Status.Members {
 					if m.Ready != (was[m.Name] == m.MoRef) || !m.Ready && (m.Reason != "AddressNotTaken" || !strings.Contains(m.Message, "10.9.5.1")) {
@@ -236,7 +236,7 @@ func TestAMembersAddressesAreBoundedInTheGuestsOrder(t *testing.T) {
 		}
 		for text, times := range map[string]int{"10.1.0.8": 2, "fd00::7": 4, "10.1.0.9": 0} { // once each in the ConfigMap and in the EndpointSlice, and fd00::7 also twice in /sd
 			if n := strings.Count(all, text); n != times {
-				t.Errorf("the children and /sd have %s %d times, in %d bytes", text, n, len(all))
+				t.Errorf("the children and /sd have %s %d times, in %d bytes; want %d", text, n, len(all), times)
 			}
 		}
 	})

@@ -37,13 +37,13 @@ func TestAnAdvancedSettingIsRefusedUntilTheServerAllowsItAndAnEditReplacesTheMem
 		g := r.serve(allowed).group("web", 2)
 		g.Spec.ExtraConfig = map[string]string{"sched.cpu.latencySensitivity": "high", "isolation.tools.copy.disable": "FALSE"}
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, `"isolation.tools.copy.disable"`) || !strings.Contains(text, "--extra-config") {
-			t.Errorf("status: %s", text)
+			t.Errorf("status: %s; want %q and %q in the text", text, `"isolation.tools.copy.disable"`, "--extra-config")
 		}
 		if _, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false); !strings.Contains(answer, "isolation.tools.copy.disable") {
-			t.Errorf("the plan is %s", answer)
+			t.Errorf("the plan is %s; want %q in the text", answer, "isolation.tools.copy.disable")
 		}
 		if n := len(r.members()); n > 0 {
-			t.Errorf("there are %d members", n)
+			t.Errorf("there are %d members; want none", n)
 		}
 		const key = "sched.cpu.latencySensitivity"
 		for _, value := range []string{"high", "normal"} {
@@ -75,7 +75,7 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 			t.Errorf("%d clones; status: %s", r.Calls()["CloneVM_Task"], text)
 		}
 		if _, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false); !strings.Contains(answer, "PCI devices need 17") {
-			t.Errorf("the plan for a template of an older hardware version is %s", answer)
+			t.Errorf("the plan for a template of an older hardware version is %s; want %q in the text", answer, "PCI devices need 17")
 		}
 		for _, want := range [][]string{{"grid_t4-4c"}, {"10de:1eb8", "grid_t4-4c"}, nil} {
 			before := refs(r.members())
@@ -115,7 +115,7 @@ func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
 			file := g.VmGroup.DeepCopy()
 			file.Spec.Hardware = x.hardware
 			if _, answer := ask(t, g, "/plan", file, false); !strings.Contains(answer, "reservations, limits or shares") {
-				t.Errorf("the plan is %s", answer)
+				t.Errorf("the plan is %s; want %q in the text", answer, "reservations, limits or shares")
 			}
 			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware = x.hardware })
 			r.updated(g, len(before)) // no member is powered off during the update
@@ -194,23 +194,23 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 		edited := g.VmGroup.DeepCopy()
 		edited.Spec.Hardware.Version = 99
 		if _, answer := ask(t, g, "/plan", edited, false); !strings.Contains(answer, "hardware version 99") {
-			t.Errorf("the plan of an edit that no host can carry out is %s", answer)
+			t.Errorf("the plan of an edit that no host can carry out is %s; want %q in the text", answer, "hardware version 99")
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 99 })
 		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "hardware version 99") || !strings.Contains(text, "spec.hardware.version") {
-			t.Errorf("status: %s", text)
+			t.Errorf("status: %s; want %q and %q in the text", text, "hardware version 99", "spec.hardware.version")
 		}
 		if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
-			t.Errorf("%d clones of a hardware version that no host supports", n)
+			t.Errorf("%d clones of a hardware version that no host supports; want none", n)
 		}
 		r.FailTask(vcsim.Upgrade, nil, new(types.NotSupported), 0)
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 18 })
 		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "cannot be upgraded to hardware version 18") || !strings.Contains(text, "spec.hardware.version") {
-			t.Errorf("status of a member on an older host: %s", text)
+			t.Errorf("status of a member on an older host: %s; want %q and %q in the text", text, "cannot be upgraded to hardware version 18", "spec.hardware.version")
 		}
 		r.Heal()
 		if n := tally(r.members(), func(vm vcsim.VM) bool { return isOn(vm) && r.details(vm.Path).Config.Version == "vmx-17" }); n < 2 {
-			t.Errorf("%d members of the former version run", n)
+			t.Errorf("%d members of the former version run; want at least 2", n)
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 17 })
 		r.updated(g, 2)
@@ -226,7 +226,7 @@ func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplaces
 		before := refs(r.members())
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.VTPM, s.Hardware.Version = true, 19 })
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "EFI") || !strings.Contains(text, "spec.hardware.vtpm") {
-			t.Errorf("status: %s", text)
+			t.Errorf("status: %s; want %q and %q in the text", text, "EFI", "spec.hardware.vtpm")
 		}
 		r.must(r.BootWithEFI("/DC0/vm/vm-operator-template"))
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "key provider") {
@@ -235,10 +235,10 @@ func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplaces
 			})
 		}
 		if _, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false); !strings.Contains(answer, "default key provider") {
-			t.Errorf("the plan is %s", answer)
+			t.Errorf("the plan is %s; want %q in the text", answer, "default key provider")
 		}
 		if n := tally(r.members(), isOn); n < 2 {
-			t.Errorf("%d members run", n)
+			t.Errorf("%d members run; want at least 2", n)
 		}
 		r.AddKeyProvider()
 		var early []string
@@ -274,7 +274,7 @@ func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplaces
 		r.updated(g, 2)
 		for _, vm := range r.members() {
 			if d := r.details(vm.Path); d.TPM != "" {
-				t.Errorf("%s has the TPM %q", vm.Name, d.TPM)
+				t.Errorf("%s has the TPM %q; want none", vm.Name, d.TPM)
 			}
 		}
 		remove(t, g)

@@ -52,7 +52,7 @@ func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 		}
 		remove(t, web)
 		if got := r.names("/DC0/vm/vm-operator-east/default/api"); !slices.Equal(got, []string{"api-0+", "api-1+"}) {
-			t.Errorf("a group of the other install is deleted: %v", got)
+			t.Errorf("a group of the other install is deleted: %v; want %v", got, []string{"api-0+", "api-1+"})
 		}
 		if r.vm("/DC0/vm/vm-operator/default/web/web-0") != nil {
 			t.Error("a deleted group has a VM")
@@ -73,7 +73,7 @@ func TestAnInstallForTheSameVCenterTakesAGroupOverAsItIs(t *testing.T) {
 		}
 		old, added := r.names("/DC0/vm/vm-operator/default/web"), r.names("/DC0/vm/vm-operator-east/default/web")
 		if !slices.Equal(old, []string{"web-0+", "web-1+"}) || !slices.Equal(added, []string{"web-2+"}) {
-			t.Errorf("%v and %v", old, added)
+			t.Errorf("%v and %v; want %v and %v", old, added, []string{"web-0+", "web-1+"}, []string{"web-2+"})
 		}
 		remove(t, g)
 		if left := append(r.names("/DC0/vm/vm-operator/default/web"), r.names("/DC0/vm/vm-operator-east/default/web")...); len(left) > 0 {

@@ -158,7 +158,7 @@ func TestASpecThatWasNeverReadyIsNotClonedAgainAndAgain(t *testing.T) {
 				live(30 * time.Minute)
 				suspended := condition(a, v1alpha1.ConditionHealingSuspended)
 				if len(made) != 2 || suspended.Status != "True" || !strings.Contains(suspended.Message, "no member made from the present spec has ever been ready") {
-					t.Errorf("%d VMs were made within an hour; HealingSuspended is %s: %s", len(made), suspended.Status, suspended.Message)
+					t.Errorf("%d VMs were made within an hour; HealingSuspended is %s: %s; want 2, %s and %q in the text", len(made), suspended.Status, suspended.Message, "True", "no member made from the present spec has ever been ready")
 				}
 				g.Edit(func(s *spec) { s.Readiness.TimeoutSeconds = seconds(20) })
 				if live(30 * time.Minute); len(made) != 3 {

@@ -111,7 +111,7 @@ func checkOutage(t *testing.T, o outage, n int) {
 		t.Errorf("%d connections and %d calls in an hour", logins, calls)
 	}
 	if lines > 1 {
-		t.Errorf("%d lines in the log while nothing changed: %s", lines, x.log.all[first:min(first+9, len(x.log.all))])
+		t.Errorf("%d lines in the log while nothing changed, want at most 1: %s", lines, x.log.all[first:min(first+9, len(x.log.all))])
 	}
 	for i, text := range statusesOf(groups) {
 		if text != texts[i] {
@@ -128,7 +128,7 @@ func checkOutage(t *testing.T, o outage, n int) {
 	took := allUp(t, groups...)
 	t.Logf("up %s after the end, without the outage %s; %d lines in the log", took, work, x.log.count()-last)
 	if took > o.within+work {
-		t.Errorf("up %s after the end, without the outage %s", took, work)
+		t.Errorf("up %s after the end, without the outage %s; want at most %s", took, work, o.within+work)
 	}
 	called(t, 5*time.Minute, groups...)
 	for _, g := range groups {
@@ -136,7 +136,7 @@ func checkOutage(t *testing.T, o outage, n int) {
 			t.Errorf("%s: %s, %d members: %s", g.Name, g.Status.Phase, len(g.Status.Members), g.Status.LastMessage)
 		}
 		if twice := saidTwice(t, g); len(twice) > 0 {
-			t.Errorf("%s: said more than once: %v", g.Name, twice)
+			t.Errorf("%s: said more than once: %v; want none", g.Name, twice)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func checkUndoing(t *testing.T, u undoing) {
 		t.Errorf("%d changes with %d calls in 20 minutes", changes, calls)
 	}
 	if lines > len(groups) {
-		t.Errorf("%d lines in the log: %s", lines, x.log.all[first:min(first+9, len(x.log.all))])
+		t.Errorf("%d lines in the log, want at most %d: %s", lines, len(groups), x.log.all[first:min(first+9, len(x.log.all))])
 	}
 	for i, text := range statusesOf(groups) {
 		g := groups[i]
@@ -147,12 +147,12 @@ func checkUndoing(t *testing.T, u undoing) {
 			t.Errorf("%s is %s: %s", g.Name, g.Status.Phase, g.Status.LastMessage)
 		}
 		if twice := saidTwice(t, g); len(twice) > 0 {
-			t.Errorf("%s: said more than once: %v", g.Name, twice)
+			t.Errorf("%s: said more than once: %v; want none", g.Name, twice)
 		}
 	}
 	x.Rewrite(nil)
 	if took := allUp(t, groups...); took > 3*time.Minute { // two minutes for the change, and one until the server reads the clusters again
-		t.Errorf("as the specs say %s after the end", took)
+		t.Errorf("as the specs say %s after the end; want at most %s", took, 3*time.Minute)
 	}
 }
 

@@ -181,7 +181,7 @@ func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 		equal(t, r.names(web), running(3))
 		remove(t, a)
 		if got := r.names(web); len(got) > 0 {
-			t.Errorf("left: %v", got)
+			t.Errorf("left: %v; want none", got)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 			}
 			remove(t, g)
 			if n := r.runningTasks(); n > 0 { // in the simulator such clones fail, because their folder is gone; if the folder were kept, they would create VMs
-				t.Errorf("restart %v: finalized while %d tasks are running", restart, n)
+				t.Errorf("restart %v: finalized while %d tasks are running; want none", restart, n)
 			}
 			time.Sleep(time.Minute) // longer than a clone takes, so that a clone that was left running has created its VM
 			for _, place := range []string{web, "/DC0/vm"} {

@@ -188,7 +188,7 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 	// Each connection has a goroutine that serves and one that reads ahead. The callers' own goroutines count, too, and so do those of a connection that
 	// has not quite ended when the next one begins.
 	if most > goroutines+10*(callers+bodies)+64 {
-		t.Errorf("%d goroutines at the same time, %d before the storm", most, goroutines)
+		t.Errorf("%d goroutines at the same time, %d before the storm; want at most %d", most, goroutines, goroutines+10*(callers+bodies)+64)
 	}
 	const pod = 256 << 20 // the memory limit of the Pod in the manifests (resources.limits.memory)
 	if bytes > before+pod/8 {
@@ -241,7 +241,7 @@ func (s *storm) recover() {
 	}
 	for _, g := range s.groups {
 		if names[g.Name+"-0"] != 1 {
-			s.t.Errorf("%s has %d VMs", g.Name, names[g.Name+"-0"])
+			s.t.Errorf("%s has %d VMs; want 1", g.Name, names[g.Name+"-0"])
 		}
 	}
 	if len(names) != len(s.groups) {

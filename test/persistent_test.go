@@ -70,7 +70,7 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 		up(t, g)
 		r.disksAre("scaled in permanently", "default/web-0/data 3 2 web-0")
 		if d := g.Status.Disks; len(d) != 1 {
-			t.Errorf("the status has %+v", d)
+			t.Errorf("the status has %+v; want one", d)
 		}
 		remove(t, g)
 		r.disksAre("when the group is gone", "default/web-0/data 3 2 none")

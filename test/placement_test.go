@@ -62,7 +62,7 @@ func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
 		check("web-0 web-2 web-4 true true true", "web-1 web-3 true true true")
 		for i := range 5 {
 			if at := r.details(fmt.Sprintf("%sweb-%d", webFolder, i)); !strings.HasPrefix(at.Pool, fmt.Sprintf("/DC0/host/DC0_C%d/", i%2)) {
-				t.Errorf("web-%d is in %s", i, at.Pool)
+				t.Errorf("web-%d is in %s; want %q at its start", i, at.Pool, fmt.Sprintf("/DC0/host/DC0_C%d/", i%2))
 			}
 		}
 		g.Scale(2)
@@ -91,11 +91,11 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 		g := r.serve(inCluster0).group("web", 3)
 		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site/a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
 		if text := blocked(t, g, "HostGroupNotFound"); !strings.Contains(text, `"site-b"`) || !strings.Contains(text, "site/a") {
-			t.Errorf("status: %s", text)
+			t.Errorf("status: %s; want %q and %q in the text", text, `"site-b"`, "site/a")
 		}
 		_, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false)
 		if !strings.Contains(answer, "HostGroupNotFound") {
-			t.Errorf("the plan is %s", answer)
+			t.Errorf("the plan is %s; want %q in the text", answer, "HostGroupNotFound")
 		}
 		r.must(r.SetHostGroup(cluster, "site-b", cluster+"/DC0_C0_H2", cluster+"/DC0_C0_H3"))
 		check := func(want ...string) {
@@ -166,7 +166,7 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 			r.must(err)
 		}
 		if n := r.Calls()["ReconfigureComputeResource_Task"] - before; n > 60 {
-			t.Errorf("%d changes in three minutes", n)
+			t.Errorf("%d changes in three minutes; want at most 60", n)
 		}
 		r.Rewrite(nil)
 		up(t, g)
@@ -254,7 +254,7 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 		g = r.serve(inDC0).group("other", 1)
 		g.Spec.Placement.Datacenter = "DC7"
 		if text := blocked(t, g, "DatacenterNotFound"); !strings.Contains(text, "spec.placement.datacenter") || !strings.Contains(text, "DC1") {
-			t.Errorf("status: %s", text)
+			t.Errorf("status: %s; want %q and %q in the text", text, "spec.placement.datacenter", "DC1")
 		}
 		remove(t, g)
 	})

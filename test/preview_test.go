@@ -109,7 +109,7 @@ func TestPreviewsAndReadersLeaveNoTrace(t *testing.T) {
 			}
 			for _, path := range []string{"/groups", "/groups/default/web", "/sd?port=9100", "/slots"} {
 				if code, answer := ask(t, g, path, nil, false); code != http.StatusOK {
-					t.Fatalf("%s: %d %s", path, code, answer)
+					t.Fatalf("%s: %d %s; want %d", path, code, answer, http.StatusOK)
 				}
 			}
 			if n%5 == 0 {
@@ -151,7 +151,7 @@ func TestNoFileMultipliesThePreviewsCallsOfVCenter(t *testing.T) {
 			file.Status.Standby = append(file.Status.Standby, v1alpha1.StandbyMember{Name: "s", MoRef: fmt.Sprintf("vm-7%05d", i)})
 		}
 		if n := calls(file); n > plain+10 {
-			t.Errorf("%d calls for a file with strangers, %d for the group's own", n, plain)
+			t.Errorf("%d calls for a file with strangers, %d for the group's own; want at most %d", n, plain, plain+10)
 		}
 		file = g.VmGroup.DeepCopy()
 		for i := range 500 {
@@ -159,7 +159,7 @@ func TestNoFileMultipliesThePreviewsCallsOfVCenter(t *testing.T) {
 		}
 		file.Spec.Adopt = append(file.Spec.Adopt, legacy+"/db-a")
 		if n := calls(file); n > plain+40 {
-			t.Errorf("%d calls for a file that adopts, %d for the group's own", n, plain)
+			t.Errorf("%d calls for a file that adopts, %d for the group's own; want at most %d", n, plain, plain+40)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestNoMemberIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing
 		r.CutGuests(true)
 		until(t, g, "healing is suppressed", func(a metacontroller.Answer) bool {
 			if a.Status.ReadyReplicas != 3 {
-				t.Fatalf("%d are ready: %s", a.Status.ReadyReplicas, a.Status.LastMessage)
+				t.Fatalf("%d are ready, want 3: %s", a.Status.ReadyReplicas, a.Status.LastMessage)
 			}
 			return suppressed(a)
 		})
@@ -70,7 +70,7 @@ func TestNoMemberIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing
 		}
 		r.allGone(was)
 		if n := r.Calls()["ResetVM_Task"]; n > 0 {
-			t.Errorf("%d resets after the path was mended", n)
+			t.Errorf("%d resets after the path was mended; want none", n)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
 			return len(a.Status.Members) == 4 && strings.Contains(a.Status.Members[3].Message, "--probe-networks")
 		})
 		if c := condition(a, v1alpha1.ConditionProbesSuppressed); a.Status.ReadyReplicas != 3 || c.Reason != "ProbeRefused" {
-			t.Errorf("%d ready, %s: %s", a.Status.ReadyReplicas, c.Reason, c.Message)
+			t.Errorf("%d ready, %s: %s; want 3 and %s", a.Status.ReadyReplicas, c.Reason, c.Message, "ProbeRefused")
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestAMemberThatOnlyOneReplicaReachesIsNotHealed(t *testing.T) {
 			a, err := g.Sync(within(t))
 			must.Succeed(t, err)
 			if a.Status.ReadyReplicas < 2 {
-				t.Fatalf("%d are ready", a.Status.ReadyReplicas)
+				t.Fatalf("%d are ready; want at least 2", a.Status.ReadyReplicas)
 			}
 			time.Sleep(5 * time.Second)
 		}

@@ -76,12 +76,12 @@ func TestTryAChangeOnOneMember(t *testing.T) {
 			patch(t, g, `{"spec":{"update":{"canary":"50%"}}}`)
 			held(t, g, "update.canary holds at 2")
 			if n := tally(r.members(), isOfOther); n != 2 {
-				t.Errorf("%d are updated", n)
+				t.Errorf("%d are updated; want 2", n)
 			}
 			patch(t, g, `{"spec":{"update":{"canary":null}}}`)
 			up(t, g)
 			if n := tally(r.members(), isOfOther); n != 4 {
-				t.Errorf("%d are updated", n)
+				t.Errorf("%d are updated; want 4", n)
 			}
 		},
 		"and go back": func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string) {
@@ -105,7 +105,7 @@ func TestTryAChangeOnOneMember(t *testing.T) {
 				patch(t, g, canaryPatch, templateB, otherTemplate)
 				held(t, g, "update.canary holds at 1")
 				if n := tally(r.members(), isOfOther); n != 1 {
-					t.Fatalf("%d are updated", n)
+					t.Fatalf("%d are updated; want 1", n)
 				}
 				next(t, r, g, was)
 			})
@@ -136,7 +136,7 @@ func held(t *testing.T, g *metacontroller.Group, by string) {
 	t.Helper()
 	a := up(t, g)
 	if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Status != "True" || !strings.Contains(c.Message, by) {
-		t.Fatalf("UpdateHeld is %s: %s", c.Status, c.Message)
+		t.Fatalf("UpdateHeld is %s: %s; want %s and %q in the text", c.Status, c.Message, "True", by)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestGoOnWithoutStandbyMembers(t *testing.T) {
 		r.must(err)
 		g.Edit(func(s *spec) { s.Standby, s.Template = 0, otherTemplate }) // the document says: set standby: 0 to continue without standby members
 		if up(t, g); tally(r.members(), isOfOther) != 3 {
-			t.Errorf("%d are updated", tally(r.members(), isOfOther))
+			t.Errorf("%d are updated; want 3", tally(r.members(), isOfOther))
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 	t.Parallel()
 	key, value, _ := strings.Cut(documented(t, "day-to-day.md", "kubectl annotate vg db ", "\n"), "=")
 	if value != "db-0/vm-42" {
-		t.Fatalf("the documents have %s", value)
+		t.Fatalf("the documents have %s; want %s", value, "db-0/vm-42")
 	}
 	for name, late := range map[string]bool{"and let it go": false, "and be late": true} {
 		t.Run(name, func(t *testing.T) {

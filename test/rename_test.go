@@ -90,7 +90,7 @@ func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
 			return all.String()
 		}
 		if text := configMap(a); !strings.Contains(text, `{"name":"web-1","ordinal":1,"vmName":"mine",`) || !strings.Contains(text, `{"name":"web-0","ordinal"`) {
-			t.Errorf("the ConfigMap has %s", text)
+			t.Errorf("the ConfigMap has %s; want %q and %q in the text", text, `{"name":"web-1","ordinal":1,"vmName":"mine",`, `{"name":"web-0","ordinal"`)
 		}
 		r.must(r.PowerOff(web + "/mine"))
 		r.must(r.Destroy(web + "/mine"))

@@ -122,7 +122,7 @@ func TestTwoReplicasThatRollKeepThePromisedAvailability(t *testing.T) {
 			return metacontroller.Running(a) && len(r.members()) == 4 && tally(r.members(), isOfOther) == 4
 		})
 		if least := seen().least; least < 3 {
-			t.Errorf("%d of 4 members were on, 3 are promised", least)
+			t.Errorf("%d of 4 members were on, 3 are promised; want at least 3", least)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestTwoReplicasUnawareOfEachOthersMarksKeepThePromisedAvailability(t *testi
 		r.tidy(b)
 		resume()
 		if least := seen().least; least < 3 {
-			t.Errorf("%d of 4 members were on, 3 are promised", least)
+			t.Errorf("%d of 4 members were on, 3 are promised; want at least 3", least)
 		}
 	})
 }
@@ -244,14 +244,14 @@ func TestAReplicaThatIsNotCalledForADeletionRecreatesNothing(t *testing.T) {
 				time.Sleep(leaseTime)
 				r.empty(1)
 				if n := r.Calls()["CloneVM_Task"] - clones; n != 0 {
-					t.Errorf("%d members were cloned again", n)
+					t.Errorf("%d members were cloned again; want 0", n)
 				}
 				again := r.Calls()["PowerOnMultiVM_Task"] + r.Calls()["PowerOnVM_Task"] - ons
 				if guest.Tools && again != 0 {
 					t.Errorf("%d members were powered on again", again)
 				}
 				if took > leaseTime {
-					t.Errorf("the deletion took %s", took)
+					t.Errorf("the deletion took %s; want at most %s", took, leaseTime)
 				}
 				t.Logf("%s, %d powered on again", took, again)
 			})

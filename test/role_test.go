@@ -121,7 +121,7 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		remove(t, db)
 		made := callsIn(t, registry)
 		if outside := role.Outside(made); len(outside) > 0 {
-			t.Errorf("calls outside the least role: %v", outside)
+			t.Errorf("calls outside the least role: %v; want none", outside)
 		}
 		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "UpgradeVM_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
 			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag", "content/library/item find", "GET vcenter/vm-template/library-items",

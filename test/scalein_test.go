@@ -109,7 +109,7 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 						}
 					}
 					if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
-						t.Errorf("%d members were cloned, and %v are left", n, slices.Sorted(maps.Keys(left)))
+						t.Errorf("%d members were cloned, and %v are left; want none", n, slices.Sorted(maps.Keys(left)))
 					}
 					blamesNoOtherAccount(t, g)
 				})

@@ -28,7 +28,7 @@ func endpoints(t testing.TB, g *metacontroller.Group) []string {
 		must.Succeed(t, json.Unmarshal(raw, &slice))
 		for _, e := range slice.Endpoints {
 			if len(e.Addresses) != 1 {
-				t.Errorf("%s has the addresses %v", e.Hostname, e.Addresses)
+				t.Errorf("%s has the addresses %v; want one", e.Hostname, e.Addresses)
 			}
 			text := e.Hostname
 			if e.Conditions.Ready {
@@ -70,7 +70,7 @@ func TestDocker0sAddressIsNeverPublishedAndChangesNoEndpoint(t *testing.T) {
 		_, err := g.Sync(within(t))
 		r.must(err)
 		if d := r.details(webFolder + "web-1"); d.IP != docker0 {
-			t.Fatalf("primary address: %s", d.IP)
+			t.Fatalf("primary address: %s; want %s", d.IP, docker0)
 		}
 		equal(t, endpoints(t, g), []string{"web-0 ready", "web-1 ready"}) // web-1 has not reported its own address since the reset, so its endpoint keeps the former address
 		up(t, g)

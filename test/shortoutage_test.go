@@ -35,7 +35,7 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 			a, err := g.Sync(within(t))
 			r.must(err)
 			if ready := a.Status.Conditions[0]; a.Status.Phase != v1alpha1.PhaseRunning || ready.Status != metav1.ConditionTrue {
-				t.Fatalf("after %s: %s, ready %s: %s", time.Since(began), a.Status.Phase, ready.Status, a.Status.LastMessage)
+				t.Fatalf("after %s: %s, ready %s: %s; want %s and %s", time.Since(began), a.Status.Phase, ready.Status, a.Status.LastMessage, v1alpha1.PhaseRunning, metav1.ConditionTrue)
 			}
 		}
 		server.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{} })
@@ -50,7 +50,7 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 		began := time.Now()
 		until(t, g, "the outage is reported", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
 		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s until the server reports that, and the time until the next hook call
-			t.Errorf("an outage is reported after %s", took)
+			t.Errorf("an outage is reported after %s; want at most %s", took, 50*time.Second)
 		}
 		r.Up()
 		remove(t, g)

@@ -76,10 +76,10 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 				ratio := took.Seconds() / bound.Seconds()
 				t.Logf("%.2f times the bound; at most %d tasks at once; %+v", ratio, seen.most, s.loop.Slots().Limits)
 				if took > bound*11/10+lifetimes.Clone { // plus one clone, because with few members a round of clones takes more than a tenth of the bound
-					t.Errorf("%s, %.2f times the bound", took, ratio)
+					t.Errorf("%s, %.2f times the bound; want at most %s", took, ratio, bound*11/10+lifetimes.Clone)
 				}
 				if seen.most > c.most {
-					t.Errorf("%d tasks at once, of which vCenter carries out %d", seen.most, c.atOnce)
+					t.Errorf("%d tasks at once, of which vCenter carries out %d; want at most %d", seen.most, c.atOnce, c.most)
 				}
 			})
 		})
@@ -125,10 +125,10 @@ func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 				members = len(r.VMs()) - members
 				t.Logf("%d clones of the other user beside the server, %d alone; %d members; %+v", beside, alone, members, s.loop.Slots().Limits)
 				if beside < alone*2/3 {
-					t.Errorf("%d clones of the other user beside the server, %d alone", beside, alone)
+					t.Errorf("%d clones of the other user beside the server, %d alone; want at least %d", beside, alone, alone*2/3)
 				}
 				if members < 4*30*8/10 { // 80 % of half of the clones that the host carries out in 20 minutes
-					t.Errorf("%d members in 20 minutes", members)
+					t.Errorf("%d members in 20 minutes; want at least %d", members, 4*30*8/10)
 				}
 				cancel()
 				others.Wait()
@@ -144,7 +144,7 @@ func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
 		began := time.Now()
 		up(t, s.group("web", 50))
 		if took, bound := time.Since(began), 2*lifetimes.Clone+2*lifetimes.Power; took > bound*5/4 {
-			t.Errorf("50 members are up after %s, and vCenter takes %s for two rounds", took, bound)
+			t.Errorf("50 members are up after %s, and vCenter takes %s for two rounds; want at most %s", took, bound, bound*5/4)
 		}
 	})
 }

@@ -74,7 +74,7 @@ func (s *soak) compare(before, after figures) {
 		{"groups", int64(before.known), int64(after.known), 0},
 	} {
 		if c.after > c.before+c.more {
-			s.t.Errorf("%s: %d, up from %d", c.what, c.after, c.before)
+			s.t.Errorf("%s: %d, up from %d; want at most %d", c.what, c.after, c.before, c.before+c.more)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestALifeWithStandbyMembers(t *testing.T) {
 		stocked(t, g)
 		remove(t, g)
 		if left := r.VMs(); len(left) != 2+3 { // two templates and the three retained members; the standby member is removed
-			t.Errorf("%d VMs are left", len(left))
+			t.Errorf("%d VMs are left; want %d", len(left), 2+3)
 		}
 	})
 }

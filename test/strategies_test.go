@@ -123,7 +123,7 @@ func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Inventory = v1alpha1.InventoryNone })
 				r.must(sync())
 				if n := len(g.Children[plan.KindConfigMap]); n != 0 {
-					t.Errorf("%d ConfigMaps", n)
+					t.Errorf("%d ConfigMaps; want 0", n)
 				}
 				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Inventory = "" })
 				up(t, g)

@@ -130,7 +130,7 @@ func TestAnUpgradeChangesNothing(t *testing.T) {
 			}
 			for _, change := range differences(t, was.Groups[i].Children, g.Children) {
 				if !strings.Contains(change, "/terminating-since: ->") {
-					t.Errorf("%s: the children change: %s", g.Name, change)
+					t.Errorf("%s: the children change: %s; want %q in the text", g.Name, change, "/terminating-since: ->")
 				}
 			}
 		}

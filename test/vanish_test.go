@@ -48,7 +48,7 @@ func (r *rig) neverTwo() {
 	stop := r.sample(r.couldBothRun)
 	r.t.Cleanup(func() {
 		if most := stop().most; most > 0 {
-			r.t.Errorf("%d ordinals had two running VMs", most)
+			r.t.Errorf("%d ordinals had two running VMs; want none", most)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func hasVanished(t *testing.T, g *metacontroller.Group, n int, how string) metac
 			tallyVanished(a.Status) == n
 	})
 	if c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionMembersVanished); !strings.Contains(c.Message, how) {
-		t.Errorf("the condition says %q", c.Message)
+		t.Errorf("the condition says %q; want %q in the text", c.Message, how)
 	}
 	return a
 }
@@ -94,7 +94,7 @@ func (r *rig) stays(g *metacontroller.Group, during time.Duration) {
 		}
 	}
 	if n := r.Calls()["CloneVM_Task"] - before; n > 0 {
-		r.t.Errorf("%d members were cloned", n)
+		r.t.Errorf("%d members were cloned; want none", n)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 		r.must(r.AddHost(host))
 		up(t, g)
 		if len(r.members()) != 4 || r.Calls()["CloneVM_Task"] != 4 {
-			t.Errorf("%d members, %d clones", len(r.members()), r.Calls()["CloneVM_Task"])
+			t.Errorf("%d members, %d clones; want 4 and 4", len(r.members()), r.Calls()["CloneVM_Task"])
 		}
 		remove(t, g)
 		if left := tally(slices.Concat(r.AllVMs()), isStamped); left > 0 {
-			t.Errorf("%d VMs are left", left)
+			t.Errorf("%d VMs are left; want none", left)
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestNoMemberIsClonedAgainAfterVCenterIsRestoredFromABackup(t *testing.T) {
 		}
 		up(t, g)
 		if len(r.members()) != 4 || r.Calls()["CloneVM_Task"] != 4 {
-			t.Errorf("%d members, %d clones", len(r.members()), r.Calls()["CloneVM_Task"])
+			t.Errorf("%d members, %d clones; want 4 and 4", len(r.members()), r.Calls()["CloneVM_Task"])
 		}
 	})
 }
@@ -347,7 +347,7 @@ func TestADeletionThatRetainsEndsThoughMembersLeftWithTheirHost(t *testing.T) {
 					}
 					remove(t, g)
 					if n := len(slices.Concat(r.AllVMs())); n != 1+len(was) {
-						t.Errorf("%d VMs", n)
+						t.Errorf("%d VMs; want %d", n, 1+len(was))
 					}
 				})
 			})

@@ -30,6 +30,6 @@ func TestOnlyTheStepsOfAReleaseThatNeedItHaveAToken(t *testing.T) {
 		}
 	}
 	if using != 3 {
-		t.Errorf("%d steps need a token", using)
+		t.Errorf("%d steps need a token; want 3", using)
 	}
 }

@@ -117,12 +117,12 @@ func TestEveryPageFitsEveryScreenWithoutABrowserComplaint(t *testing.T) {
 				t.Errorf("%s is wider than %d pixels", path, width)
 			}
 			if cells := eval[string](p, overlap); cells != "" {
-				t.Errorf("%s, %d pixels wide: cells overlap: %s", path, width, cells)
+				t.Errorf("%s, %d pixels wide: cells overlap: %s; want none", path, width, cells)
 			}
 			for _, dark := range []bool{false, true} {
 				p.dark(dark)
 				if text := eval[string](p, faint); text != "" {
-					t.Errorf("%s, dark %t: too little contrast: %s", path, dark, text)
+					t.Errorf("%s, dark %t: too little contrast: %s; want none", path, dark, text)
 				}
 				p.shot(fmt.Sprintf("%s-%d-%s", name, width, map[bool]string{true: "dark", false: "light"}[dark]))
 			}
@@ -178,7 +178,7 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	p.clean("ERR_INTERNET_DISCONNECTED")
 	p.visit(url + "/ui/groups/shop/web")
 	if text := eval[string](p, faint); text != "" {
-		t.Errorf("too little contrast: %s", text)
+		t.Errorf("too little contrast: %s; want none", text)
 	}
 	p.shot("trouble-group-1280-light")
 	p.clean()
@@ -212,7 +212,7 @@ func TestTimesAreAlsoAbsolute(t *testing.T) {
 	p.visit(serve(t, w, false) + "/")
 	p.until("the page is live", `document.getElementById("link").textContent === "Live"`)
 	if text := eval[string](p, `[...document.querySelectorAll("time")].filter(t => !/ (ago|now|yesterday) \(.*\d\d:\d\d.* UTC\)$|^now \(|^for .* since .*\d\d:\d\d.* UTC$/.test(t.textContent)).map(t => t.textContent).join("; ")`); text != "" {
-		t.Errorf("times without an absolute time: %s", text)
+		t.Errorf("times without an absolute time: %s; want none", text)
 	}
 	p.shot("folded-1400-light")
 }

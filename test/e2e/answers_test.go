@@ -146,7 +146,7 @@ func TestEveryStatusIsStoredAsAnswered(t *testing.T) {
 		g = stored
 	}
 	if said := k.warnings.take(); said != "" {
-		t.Errorf("the API server warns: %s", said)
+		t.Errorf("the API server warns: %s; want none", said)
 	}
 	t.Logf("%d statuses", len(a.statuses))
 }
@@ -199,7 +199,7 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 		}
 	}
 	if said := k.warnings.take(); said != "" {
-		t.Errorf("the API server warns: %s", said)
+		t.Errorf("the API server warns: %s; want none", said)
 	}
 	for kind := range childKinds {
 		if count[kind] == 0 {

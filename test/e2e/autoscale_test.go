@@ -29,7 +29,7 @@ func load(t *testing.T, requests *atomic.Int64) *httptest.Server {
 			return
 		}
 		if selector := r.URL.Query().Get("labelSelector"); selector != "vmgroup=web" {
-			t.Errorf("the autoscaler asks for the metric of %q", selector)
+			t.Errorf("the autoscaler asks for the metric of %q; want %q", selector, "vmgroup=web")
 		}
 		_, _ = fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[
 			{"metricName":"requests_per_second","metricLabels":{"vmgroup":"web"},"timestamp":%q,"value":"%d"}]}`, time.Now().UTC().Format(time.RFC3339), requests.Load())

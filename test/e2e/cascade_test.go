@@ -41,7 +41,7 @@ func TestTheAPIServerRefusesADeletionThatOrphans(t *testing.T) {
 	refused := func(what string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), "Retain") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v; want an error and %q in the text", what, err, "Retain")
 		}
 	}
 	for way, options := range eachWay() {
@@ -52,7 +52,7 @@ func TestTheAPIServerRefusesADeletionThatOrphans(t *testing.T) {
 	k.refuses(t, "a new group with the finalizer", named("new", ", finalizers: [orphan]"), append(of, "create", "-f", "-"), "the finalizer orphan")
 	k.refuses(t, "the finalizer", "", append(of, "patch", "vg", "web", "--type=merge", "-p", `{"metadata":{"finalizers":["orphan"]}}`), "the finalizer orphan")
 	if out := k.kubectl(t, append(of, "get", "vg", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}")...); out != "" {
-		t.Errorf("a group is being deleted since %s", out)
+		t.Errorf("a group is being deleted since %s; want none", out)
 	}
 
 	t.Log("everything else passes")
@@ -95,7 +95,7 @@ func TestEachKindOfDeletionDoesWhatItsUserMeans(t *testing.T) {
 		two(namespace, name, "")
 		k(append([]string{"delete", "vg", name, "--timeout=2m"}, how...)...)
 		if left := r.vmsAre(t, namespace, name); len(left) > 0 {
-			t.Errorf("%s: %v are left", name, left)
+			t.Errorf("%s: %v are left; want none", name, left)
 		}
 		eventually(t, func() string {
 			return k("get", "services,configmaps,endpointslices", "-o", "name", "-l", v1alpha1.LabelGroup+"="+name)
@@ -128,7 +128,7 @@ func TestEachKindOfDeletionDoesWhatItsUserMeans(t *testing.T) {
 	was = r.vmsAre(t, gone, "kept")
 	r.kubectl(t, "delete", "namespace", gone, "--timeout=3m")
 	if left := r.vmsAre(t, gone, "web"); len(left) > 0 {
-		t.Errorf("after its namespace was deleted, %v are left", left)
+		t.Errorf("after its namespace was deleted, %v are left; want none", left)
 	}
 	if now := r.vmsAre(t, gone, "kept"); !slices.Equal(now, was) {
 		t.Errorf("after their namespace was deleted, %v are retained, of %v", now, was)
@@ -158,6 +158,6 @@ func TestEachKindOfDeletionDoesWhatItsUserMeans(t *testing.T) {
 		t.Errorf("after orphan, %v are left, of %v", now, was)
 	}
 	if n := len(strings.Fields(k("get", "services,configmaps,endpointslices", "-o", "name", "-l", v1alpha1.LabelGroup+"=let"))); n != 3 {
-		t.Errorf("after orphan, %d children are left", n)
+		t.Errorf("after orphan, %d children are left; want 3", n)
 	}
 }

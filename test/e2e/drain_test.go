@@ -41,7 +41,7 @@ func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 			t.Errorf("%s: taken down %s after the slice was written", c.what, took)
 		}
 		if len(writes) > 2 { // two writes suffice: that the endpoint is terminating, and since when
-			t.Errorf("%s: %d writes of the slice until then: %v", c.what, len(writes), writes)
+			t.Errorf("%s: %d writes of the slice until then: %v; want at most 2", c.what, len(writes), writes)
 		}
 		if c.what == "scaled" {
 			r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))

@@ -79,7 +79,7 @@ func TestATokenIsChangedWithoutARefusedCall(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=3")
 	r.settled(t, namespace, "web", 3)
 	if n := r.refused(t) - before; n > 0 {
-		t.Errorf("%d calls were refused", n)
+		t.Errorf("%d calls were refused; want none", n)
 	}
 
 	// The user sees that a token is wrong, but not the token.

@@ -79,7 +79,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 		t.Helper()
 		for _, text := range texts {
 			if n := strings.Count(strings.Join(all[reason], "\n"), text); n != 1 {
-				t.Errorf("%s says %q %d times: %q", reason, text, n, all[reason])
+				t.Errorf("%s says %q %d times, want 1: %q", reason, text, n, all[reason])
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 	says("UpdateFinished", "finished")
 	says("TemplateNotFound", `template "typo" not found`)
 	if bad := all["SyncError"]; len(bad) > 0 {
-		t.Errorf("Metacontroller failed to sync the group: %q", bad)
+		t.Errorf("Metacontroller failed to sync the group: %q; want none", bad)
 	}
 
 	r.kubectl(t, "-n", namespace, "patch", "vg", "web", "--type=merge", "-p", `{"spec":{"replicas":2,"template":"vm-operator-template-2"}}`)

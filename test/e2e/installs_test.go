@@ -174,7 +174,7 @@ func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
 	settled := r.statuses(t, namespace)
 	time.Sleep(lease)
 	if n := r.statuses(t, namespace) - settled; n > 0 {
-		t.Errorf("the status was written %d times in %s", n, lease)
+		t.Errorf("the status was written %d times in %s; want none", n, lease)
 	}
 	both := r.group(t, namespace, "both")
 	for _, says := range append(finalizers, "correct its label or a labelSelector") {
@@ -219,7 +219,7 @@ func TestASecondInstallLeavesAGroupThatHasVMsToTheFirst(t *testing.T) {
 	first, settled := r.statuses(t, namespace)-before, r.statuses(t, namespace)
 	time.Sleep(lease)
 	if n := r.statuses(t, namespace) - settled; n > 0 {
-		t.Errorf("the status was written %d times in %s, after %d times before", n, lease, first)
+		t.Errorf("the status was written %d times in %s, after %d times before; want none", n, lease, first)
 	}
 	g2 := r.settled(t, namespace, "web", 2)
 	keeps(t, g, g2)

@@ -43,10 +43,10 @@ func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 	r.kubectlWith(t, webYAML, "-n", namespace, "apply", "-f", "-")
 	r.settled(t, namespace, "web", 3)
 	if out, want := table(k("get", "vg", "--no-headers")), "web  RUNNING  3  3  2  4  vm-operator-template  3  AGE  successfully reconciled VmGroup"; out != want {
-		t.Errorf("kubectl get vg shows %s", out)
+		t.Errorf("kubectl get vg shows %s; want %s", out, want)
 	}
 	if n := len(r.vms(t, namespace, "web")); n != 3 {
-		t.Errorf("%d VMs", n)
+		t.Errorf("%d VMs; want 3", n)
 	}
 	var members []struct{ Name string }
 	eventually(t, func() string { // Metacontroller writes the children after the status of the same answer
@@ -73,7 +73,7 @@ func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 	resized := r.settled(t, namespace, "web", 2)
 	for name, vm := range r.vms(t, namespace, "web") {
 		if vm.Config.Hardware.MemoryMB != 8192 || vm.Config.Hardware.NumCPU != 4 {
-			t.Errorf("%s has %d MB and %d CPUs", name, vm.Config.Hardware.MemoryMB, vm.Config.Hardware.NumCPU)
+			t.Errorf("%s has %d MB and %d CPUs; want 8192 and 4", name, vm.Config.Hardware.MemoryMB, vm.Config.Hardware.NumCPU)
 		}
 	}
 
@@ -98,7 +98,7 @@ func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 	g = r.settled(t, namespace, "web", 2)
 	r.endpoints(t, namespace, "web", g)
 	if ip := k("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"); ip != "None" {
-		t.Errorf("the Service has the address %s", ip)
+		t.Errorf("the Service has the address %s; want %s", ip, "None")
 	}
 	patch(`{"service":{"type":"ClusterIP"}}`)
 	eventually(t, func() string {
@@ -147,7 +147,7 @@ func (r *rig) hasUserData(t *testing.T, namespace, name, planted string) {
 		}
 		text := plain(t, data["guestinfo.userdata"], data["guestinfo.userdata.encoding"])
 		if !strings.Contains(text, planted) {
-			t.Errorf("%s has the user data %q", vm, text)
+			t.Errorf("%s has the user data %q; want %q in the text", vm, text, planted)
 		}
 	}
 	if len(vms) == 0 {

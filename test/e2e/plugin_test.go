@@ -60,9 +60,9 @@ func TestKubectlRunsThePluginWhichFindsTheServersPods(t *testing.T) {
 		t.Errorf("plan: %s\nasked: %s", said, asked)
 	}
 	if said, _ := ask(cluster.Metacontroller, append(at, "status")...); !strings.Contains(said, `cannot list resource "pods"`) {
-		t.Errorf("without rights: %s", said)
+		t.Errorf("without rights: %s; want %q in the text", said, `cannot list resource "pods"`)
 	}
 	if said, _ := ask(cluster.Admin, append(at, "--install", "nope", "status")...); !strings.Contains(said, "no pod of nope runs in the namespace "+namespace) {
-		t.Errorf("of another install: %s", said)
+		t.Errorf("of another install: %s; want %q in the text", said, "no pod of nope runs in the namespace "+namespace)
 	}
 }

@@ -93,7 +93,7 @@ func TestKubectlWaitsForTheBeginningAndTheEndOfACondition(t *testing.T) {
 		k.kubectl(t, "-n", namespace, "wait", "--for=condition="+until, "--timeout=1m", "vg/"+name)
 	}
 	if len(seen) != 2 {
-		t.Errorf("there were %v", seen)
+		t.Errorf("there were %v; want 2 of them", seen)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 	g, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{})
 	must.Succeed(t, err)
 	if n, _, _ := unstructured.NestedInt64(g.Object, "spec", "replicas"); n != 5 || g.GetGeneration() != 2 {
-		t.Errorf("%d replicas in generation %d", n, g.GetGeneration())
+		t.Errorf("%d replicas in generation %d; want 5 and 2", n, g.GetGeneration())
 	}
 	// An autoscaler reads the scale subresource: it multiplies the replicas of the status, and finds its targets by the selector.
 	scale, err := k.groups(namespace).Get(ctx, "web", metav1.GetOptions{}, "scale")
@@ -147,11 +147,11 @@ func TestAGroupScalesLikeADeployment(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := k.Kubectl("-n", namespace, "scale", "vg/web", "--replicas=1001"); err == nil || !strings.Contains(err.Error(), "less than or equal to 1000") {
-		t.Errorf("scaled to 1001: %v", err)
+		t.Errorf("scaled to 1001: %v; want an error and %q in the text", err, "less than or equal to 1000")
 	}
 	out := k.kubectl(t, "-n", namespace, "autoscale", "vg/web", "--min=2", "--max=9", "--cpu=80%", "-o", "jsonpath={.spec.scaleTargetRef}")
 	if out != `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web"}` {
-		t.Errorf("an autoscaler for the group targets %s", out)
+		t.Errorf("an autoscaler for the group targets %s; want %s", out, `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web"}`)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 	g, err := k.groups(namespace).Update(ctx, g, metav1.UpdateOptions{})
 	must.Succeed(t, err)
 	if phase, _, _ := unstructured.NestedString(g.Object, "status", "phase"); phase != "PENDING" || g.GetGeneration() != 2 {
-		t.Errorf("after an edit of spec and status: phase %s, generation %d", phase, g.GetGeneration())
+		t.Errorf("after an edit of spec and status: phase %s, generation %d; want %s and 2", phase, g.GetGeneration(), "PENDING")
 	}
 	g.Object["spec"].(map[string]any)["cpu"] = int64(8)
 	g.Object["status"].(map[string]any)["phase"] = "RUNNING"
@@ -173,7 +173,7 @@ func TestAStatusChangesOnlyThroughItsSubresource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cpu, _, _ := unstructured.NestedInt64(g.Object, "spec", "cpu"); cpu != 4 || g.GetGeneration() != 2 {
-		t.Errorf("after an edit of the status: %d CPUs, generation %d", cpu, g.GetGeneration())
+		t.Errorf("after an edit of the status: %d CPUs, generation %d; want 4 and 2", cpu, g.GetGeneration())
 	}
 	g.Object["status"].(map[string]any)["phase"] = "DONE"
 	_, err = k.groups(namespace).UpdateStatus(ctx, g, metav1.UpdateOptions{})

@@ -275,7 +275,7 @@ func TestAResourceQuotaBoundsTheNumberOfGroups(t *testing.T) {
 	const count = "count/vmgroups.vm.codeconnect.vmworld.com="
 	says := `"three" is forbidden: exceeded quota: groups, requested: ` + count + "1, used: " + count + "2, limited: " + count + "2"
 	if err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("a third group: %v", err)
+		t.Errorf("a third group: %v; want an error and %q in the text", err, says)
 	}
 	k.kubectl(t, "-n", "team-a", "scale", "vg/one", "--replicas=5")
 	k.refuses(t, "six members", "", []string{"-n", "team-a", "scale", "vg/one", "--replicas=6"}, "at most 5")

@@ -166,7 +166,7 @@ func TestTheSelectorOfTheDefaultInstallChangesNothingForGroupsThatExist(t *testi
 	r.applyController(t, overlay(t, "components/metacontroller-rights"), selector, "")
 	defer r.selecting(t)
 	if out := r.kubectl(t, "get", "compositecontroller", "vmgroup", "-o", "jsonpath={.spec.parentResource.labelSelector}"); out != "" {
-		t.Fatalf("there is a selector: %s", out)
+		t.Fatalf("there is a selector: %s; want none", out)
 	}
 	r.up(t, namespace, "web", 2)
 	r.quiet(t)
@@ -180,7 +180,7 @@ func TestTheSelectorOfTheDefaultInstallChangesNothingForGroupsThatExist(t *testi
 		t.Errorf("%d changes in vCenter", n-changes)
 	}
 	if out := r.kubectl(t, "-n", namespace, "get", "events", "--field-selector", "reason=SyncError", "-o", "name"); out != "" {
-		t.Errorf("Metacontroller reports %s", out)
+		t.Errorf("Metacontroller reports %s; want none", out)
 	}
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=1")
 	r.settled(t, namespace, "web", 1)

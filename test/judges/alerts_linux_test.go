@@ -50,7 +50,7 @@ func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
 	}
 	for i, d := range all {
 		if said := d.promtool(t, rules, tests); said != "" {
-			t.Errorf("Debian %s: %s", d.release, said)
+			t.Errorf("Debian %s: %s; want none", d.release, said)
 		}
 		if i > 0 {
 			continue

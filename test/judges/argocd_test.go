@@ -61,7 +61,7 @@ func TestArgoCDDistinguishesABlockedGroupFromOneInProgress(t *testing.T) {
 	expect := func(what string, g *v1alpha1.VmGroup, want, says string) {
 		t.Helper()
 		if status, message := health(t, script, g); status != want || !strings.Contains(message, says) {
-			t.Errorf("%s: %s: %s", what, status, message)
+			t.Errorf("%s: %s: %s; want %s and %q in the text", what, status, message, want, says)
 		}
 	}
 	group := func(g *metacontroller.Group) *v1alpha1.VmGroup {

@@ -155,7 +155,7 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			rules := rules(t)
 			for i, d := range all {
 				if said := d.promtool(t, rules, tests); said != "" {
-					t.Errorf("Debian %s: %s", d.release, said)
+					t.Errorf("Debian %s: %s; want none", d.release, said)
 				}
 				if i > 0 {
 					continue

@@ -80,11 +80,11 @@ func TestPrometheusReadsTheTargets(t *testing.T) {
 			found, err := discover(t, settings+keys)
 			must.Succeed(t, err)
 			if addresses := slices.Sorted(maps.Keys(found)); !slices.Equal(addresses, []string{"10.0.0.10:9100", "10.0.0.11:9100"}) {
-				t.Fatalf("targets: %v", addresses)
+				t.Fatalf("targets: %v; want %v", addresses, []string{"10.0.0.10:9100", "10.0.0.11:9100"})
 			}
 			for name, want := range map[string]string{"namespace": namespace, "group": "web", "member": "web-1", "ordinal": "1", "power_state": "poweredOn", "ipv4": "10.0.0.11"} {
 				if got := found["10.0.0.11:9100"]["__meta_vmgroup_"+name]; got != want {
-					t.Errorf("web-1's label %s is %q", name, got)
+					t.Errorf("web-1's label %s is %q; want %q", name, got, want)
 				}
 			}
 			if locked {

@@ -243,7 +243,7 @@ func (p *plain) life(g *metacontroller.Group) {
 		t.Errorf("the folder %s is left", folders[0].InventoryPath)
 	}
 	if left = p.members(); len(left) > 0 {
-		t.Errorf("the VMs %v are left", left)
+		t.Errorf("the VMs %v are left; want none", left)
 	}
 }
 

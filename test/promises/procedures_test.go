@@ -62,7 +62,7 @@ func canaryGoesOn(t *testing.T, s *stage) {
 			}
 		}
 		if made := m.made("vm-operator-template-2", m.vc.now()); made != step.made || stay != 4-step.made {
-			t.Errorf("canary %v: %d members are new, %d kept their VMs", step.canary, made, stay)
+			t.Errorf("canary %v: %d members are new, %d kept their VMs; want %d and %d", step.canary, made, stay, step.made, 4-step.made)
 		}
 	}
 	m.end()
