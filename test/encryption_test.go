@@ -121,7 +121,7 @@ func TestAnEditThatEncryptsReplacesMembersAndNewDisksOfTheseAreEncrypted(t *test
 		_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
 		r.must(err)
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "clone.mode: Full") {
-			t.Errorf("status: %s; want %q in the text", text, "clone.mode: Full")
+			t.Errorf("the status says %q; want %q in the text", text, "clone.mode: Full")
 		}
 		if n := tally(r.members(), isOn); n != 2 {
 			t.Errorf("%d members run; want 2", n)

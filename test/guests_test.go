@@ -78,7 +78,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				})
 				was, vms, targets := addresses(a), refs(r.members()), r.targets(t, g)
 				if len(targets) != 3 {
-					t.Fatalf("targets: %v; want 3 of them", targets)
+					t.Fatalf("/sd lists the targets %v; want 3 of them", targets)
 				}
 				same := func(a metacontroller.Answer) bool {
 					return addresses(a) == was && a.Status.ReadyReplicas == 3 && slices.Equal(endpoints(t, g), []string{"web-0 ready", "web-1 ready", "web-2 ready"})
@@ -91,7 +91,7 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 				g.URL = r.serve().url
 				syncFor(t, g, 20*time.Minute, "the same after a restart of the server", same)
 				if got := r.targets(t, g); !slices.Equal(got, targets) {
-					t.Errorf("targets: %v, not %v", got, targets)
+					t.Errorf("/sd lists the targets %v, not %v", got, targets)
 				}
 				r.sameVMs(vms)
 				if n := r.Calls()["ResetVM_Task"]; n > 0 {

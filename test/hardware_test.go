@@ -37,13 +37,13 @@ func TestAnAdvancedSettingIsRefusedUntilTheServerAllowsItAndAnEditReplacesTheMem
 		g := r.serve(allowed).group("web", 2)
 		g.Spec.ExtraConfig = map[string]string{"sched.cpu.latencySensitivity": "high", "isolation.tools.copy.disable": "FALSE"}
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, `"isolation.tools.copy.disable"`) || !strings.Contains(text, "--extra-config") {
-			t.Errorf("status: %s; want %q and %q in the text", text, `"isolation.tools.copy.disable"`, "--extra-config")
+			t.Errorf("the status says %q; want %q and %q in the text", text, `"isolation.tools.copy.disable"`, "--extra-config")
 		}
 		if _, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false); !strings.Contains(answer, "isolation.tools.copy.disable") {
 			t.Errorf("the plan is %s; want %q in the text", answer, "isolation.tools.copy.disable")
 		}
 		if n := len(r.members()); n > 0 {
-			t.Errorf("there are %d members; want none", n)
+			t.Errorf("the group has %d members; want none", n)
 		}
 		const key = "sched.cpu.latencySensitivity"
 		for _, value := range []string{"high", "normal"} {
@@ -198,7 +198,7 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 99 })
 		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "hardware version 99") || !strings.Contains(text, "spec.hardware.version") {
-			t.Errorf("status: %s; want %q and %q in the text", text, "hardware version 99", "spec.hardware.version")
+			t.Errorf("the status says %q; want %q and %q in the text", text, "hardware version 99", "spec.hardware.version")
 		}
 		if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
 			t.Errorf("%d clones of a hardware version that no host supports; want none", n)
@@ -226,7 +226,7 @@ func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplaces
 		before := refs(r.members())
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.VTPM, s.Hardware.Version = true, 19 })
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "EFI") || !strings.Contains(text, "spec.hardware.vtpm") {
-			t.Errorf("status: %s; want %q and %q in the text", text, "EFI", "spec.hardware.vtpm")
+			t.Errorf("the status says %q; want %q and %q in the text", text, "EFI", "spec.hardware.vtpm")
 		}
 		r.must(r.BootWithEFI("/DC0/vm/vm-operator-template"))
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "key provider") {

@@ -47,14 +47,14 @@ func TestUserDataReachesEveryMemberAndANewTextReplacesThem(t *testing.T) {
 		g := s.group("web", 2)
 		g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 		if text := blocked(t, g, "SecretNotFound"); !strings.Contains(text, "default/boot") {
-			t.Errorf("status: %s; want %q in the text", text, "default/boot")
+			t.Errorf("the status says %q; want %q in the text", text, "default/boot")
 		}
 		g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"other": "x"}}}
 		if text := blocked(t, g, "UserDataKeyNotFound"); !strings.Contains(text, "user-data") || !strings.Contains(text, "other") {
-			t.Errorf("status: %s; want %q and %q in the text", text, "user-data", "other")
+			t.Errorf("the status says %q; want %q and %q in the text", text, "user-data", "other")
 		}
 		if vms := r.members(); len(vms) > 0 {
-			t.Errorf("there are %d members; want none", len(vms))
+			t.Errorf("the group has %d members; want none", len(vms))
 		}
 		g.Related[0].Data = map[string]string{"user-data": first}
 		up(t, g)
@@ -63,7 +63,7 @@ func TestUserDataReachesEveryMemberAndANewTextReplacesThem(t *testing.T) {
 			name := fmt.Sprintf("web-%d", i)
 			d := r.details(webFolder + name)
 			if text := guestInfo(t, d, "userdata"); text != first {
-				t.Errorf("%s got %q; want %q", name, text, first)
+				t.Errorf("%s got the user data %q; want %q", name, text, first)
 			}
 			if m := metadata(t, d); m["local-hostname"] != name || m["instance-id"] == "" || m["group"] != "web" || m["namespace"] != "default" || fmt.Sprint(m["ordinal"]) != fmt.Sprint(i) {
 				t.Errorf("%s gets %v", name, m)
@@ -83,7 +83,7 @@ func TestUserDataReachesEveryMemberAndANewTextReplacesThem(t *testing.T) {
 		})
 		for _, vm := range r.members() {
 			if text := guestInfo(t, r.details(webFolder+vm.Name), "userdata"); text != second {
-				t.Errorf("%s got %q; want %q", vm.Name, text, second)
+				t.Errorf("%s got the user data %q; want %q", vm.Name, text, second)
 			}
 		}
 		body, err := g.Body(false)
@@ -123,7 +123,7 @@ func TestAnIgnitionConfigReachesTheMembersWhereIgnitionLooks(t *testing.T) {
 		was := r.members()[0]
 		d := r.details(webFolder + "web-0")
 		if text := guestInfo(t, d, "ignition.config.data"); text != config {
-			t.Errorf("web-0 got %q; want %q", text, config)
+			t.Errorf("web-0 got the user data %q; want %q", text, config)
 		}
 		if m := metadata(t, d); d.ExtraConfig["guestinfo.userdata"] != "" || m["local-hostname"] != "web-0" {
 			t.Errorf("for cloud-init it got %q, with the metadata %v", d.ExtraConfig["guestinfo.userdata"], m)
@@ -147,7 +147,7 @@ func TestAMemberThatIgnitionSetsUpDoesNotTakeAStaticAddress(t *testing.T) {
 		g.Spec.Readiness.TimeoutSeconds = new(int32(30))
 		g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"user-data": `{"ignition":{"version":"3.4.0"}}`}}}
 		if text := blocked(t, g, "AddressNotTaken"); !strings.Contains(text, "10.0.0.10") {
-			t.Errorf("status: %s; want %q in the text", text, "10.0.0.10")
+			t.Errorf("the status says %q; want %q in the text", text, "10.0.0.10")
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestUserDataThatNoGuestReadsIsAWarning(t *testing.T) {
 			t.Errorf("%s %+v", a.Status.LastMessage, c)
 		}
 		if text := guestInfo(t, r.details(webFolder+"web-0"), "userdata"); text != butane {
-			t.Errorf("web-0 got %q; want %q", text, butane)
+			t.Errorf("web-0 got the user data %q; want %q", text, butane)
 		}
 		if event := eventsOf(t, g)["UserDataUnrecognized"]; !strings.Contains(event, "butane") {
 			t.Errorf("Events: %v", eventsOf(t, g))
@@ -220,7 +220,7 @@ func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].Network = "nowhere" })
 		if text := blocked(t, g, "NetworkNotFound"); !strings.Contains(text, "DC0_DVPG0") {
-			t.Errorf("status: %s; want %q in the text", text, "DC0_DVPG0")
+			t.Errorf("the status says %q; want %q in the text", text, "DC0_DVPG0")
 		}
 		remove(t, g)
 	})
@@ -235,7 +235,7 @@ func TestAnAdapterHasSeveralAddressesAndMoreOfThemReplaceTheMembers(t *testing.T
 		was := refs(r.members())
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.AdditionalRanges = []string{"10.0.0.110-10.0.0.111"} })
 		if text := blocked(t, g, "AddressesExhausted"); !strings.Contains(text, "for 2 members") {
-			t.Errorf("status: %s; want %q in the text", text, "for 2 members")
+			t.Errorf("the status says %q; want %q in the text", text, "for 2 members")
 		}
 		r.sameVMs(was)
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.AdditionalRanges[0] = "10.0.0.110-10.0.0.119" })
@@ -269,12 +269,12 @@ func TestAnAdapterWithoutAddressGetsNoneAndItsMemberHasTheOthers(t *testing.T) {
 			{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}},
 		}
 		if ips := up(t, g).Status.Members[0].IPs; !slices.Equal(ips, []string{"10.0.0.10"}) {
-			t.Errorf("addresses: %v; want %v", ips, []string{"10.0.0.10"})
+			t.Errorf("web-0 has the addresses %v; want %v", ips, []string{"10.0.0.10"})
 		}
 		was := refs(r.members())["web-0"]
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "linux" })
 		if text := blocked(t, g, "InvalidSpec"); !strings.Contains(text, "spec.customizationSpec") {
-			t.Errorf("status: %s; want %q in the text", text, "spec.customizationSpec")
+			t.Errorf("the status says %q; want %q in the text", text, "spec.customizationSpec")
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) {
 			s.CustomizationSpec, s.Readiness.Check, s.Networks = "", v1alpha1.ReadyToolsRunning, s.Networks[:1]
@@ -283,7 +283,7 @@ func TestAnAdapterWithoutAddressGetsNoneAndItsMemberHasTheOthers(t *testing.T) {
 			return metacontroller.Running(a) && len(r.members()) == 1 && refs(r.members())["web-0"] != was
 		})
 		if ips := a.Status.Members[0].IPs; len(ips) > 0 {
-			t.Errorf("addresses: %v; want none", ips)
+			t.Errorf("web-0 has the addresses %v; want none", ips)
 		}
 		remove(t, g)
 	})
@@ -299,7 +299,7 @@ func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
 		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}}}
 		a := up(t, g)
 		if ips := a.Status.Members[0].IPs; !slices.Equal(ips, []string{"10.0.0.10"}) {
-			t.Errorf("addresses: %v; want %v", ips, []string{"10.0.0.10"})
+			t.Errorf("web-0 has the addresses %v; want %v", ips, []string{"10.0.0.10"})
 		}
 		if d := r.details(webFolder + "web-0"); d.HostName != "web-0" || d.Config.VAppConfig != nil {
 			t.Errorf("hostname %q; vApp properties: %t", d.HostName, d.Config.VAppConfig != nil)
@@ -316,7 +316,7 @@ func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing
 		g.Spec.Tags = []v1alpha1.Tag{{Category: "owner", Name: "shop"}}
 		g.Spec.CustomAttributes = map[string]string{"cost centre": "42"}
 		if text := blocked(t, g, "TagNotFound"); !strings.Contains(text, "shop") || !strings.Contains(text, "create") {
-			t.Errorf("status: %s; want %q and %q in the text", text, "shop", "create")
+			t.Errorf("the status says %q; want %q and %q in the text", text, "shop", "create")
 		}
 		if n := len(r.members()); n > 0 {
 			t.Errorf("%d members were cloned without the tag; want none", n)

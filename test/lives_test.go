@@ -181,7 +181,7 @@ func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 		equal(t, r.names(web), running(3))
 		remove(t, a)
 		if got := r.names(web); len(got) > 0 {
-			t.Errorf("left: %v; want none", got)
+			t.Errorf("the VMs %v are left; want none", got)
 		}
 	})
 }

@@ -66,11 +66,11 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 		up(t, db)
 		up(t, web)
 		if names := r.deployed(); len(names) != 1 {
-			t.Errorf("deployed: %v; want one", names)
+			t.Errorf("the deployed templates are %v; want one", names)
 		}
 		was, version := refs(r.members()), r.fingerprints()
 		if len(version) != 1 {
-			t.Errorf("fingerprints %v; want one", version)
+			t.Errorf("the members have the fingerprints %v; want one", version)
 		}
 
 		r.EditOVF("appliance", func(o *vcsim.OVF) { o.Version = 2 })
@@ -86,7 +86,7 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 			}
 		}
 		if names := r.deployed(); len(names) != 2 {
-			t.Errorf("deployed: %v; want 2 of them", names)
+			t.Errorf("the deployed templates are %v; want 2 of them", names)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestAnOVFIsDeployedOnAHostThatTheServerChoosesWithoutDRS(t *testing.T) {
 			return strings.Contains(a.Status.LastMessage, `the cluster DC0_C0 has no DRS`)
 		})
 		if n := r.Calls()[deployOVF]; n > 0 {
-			t.Errorf("%d deployments; want none", n)
+			t.Errorf("vCenter deployed %d templates; want none", n)
 		}
 		task, err := hosts["DC0_C0_H1"].ExitMaintenanceMode(t.Context(), 0)
 		r.must(err)
@@ -159,7 +159,7 @@ func TestTheRootFolderIsCreatedAgainForDeployedTemplates(t *testing.T) {
 		r.must(r.Destroy("/DC0/vm/vm-operator")) // the folder contains the members and the deployed template
 		until(t, g, "the members are cloned again", func(a metacontroller.Answer) bool { return metacontroller.Running(a) && len(r.members()) == 2 })
 		if names := r.deployed(); len(names) != 1 {
-			t.Errorf("deployed: %v; want one", names)
+			t.Errorf("the deployed templates are %v; want one", names)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestADeploymentThatAServerDidNotFinishIsDoneAgain(t *testing.T) {
 				up(t, g)
 				equal(t, r.names(web), running(1))
 				if names := r.deployed(); len(names) != 1 {
-					t.Errorf("deployed: %v; want one", names)
+					t.Errorf("the deployed templates are %v; want one", names)
 				}
 			})
 		})
@@ -215,7 +215,7 @@ func TestWhatADeploymentLacksIsSaidBeforeItBegins(t *testing.T) {
 				g.Spec.Template = appliance
 				until(t, g, "the status says "+c.says, func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, c.says) })
 				if n := r.Calls()[deployOVF]; n > 0 {
-					t.Errorf("%d deployments; want none", n)
+					t.Errorf("vCenter deployed %d templates; want none", n)
 				}
 				if c.mend != nil {
 					c.mend(r)
@@ -260,7 +260,7 @@ func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
 		})
 		up(t, g)
 		if names := r.deployed(); len(names) != 1 {
-			t.Errorf("deployed: %v; want one", names)
+			t.Errorf("the deployed templates are %v; want one", names)
 		}
 	})
 }

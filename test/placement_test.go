@@ -91,7 +91,7 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 		g := r.serve(inCluster0).group("web", 3)
 		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site/a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
 		if text := blocked(t, g, "HostGroupNotFound"); !strings.Contains(text, `"site-b"`) || !strings.Contains(text, "site/a") {
-			t.Errorf("status: %s; want %q and %q in the text", text, `"site-b"`, "site/a")
+			t.Errorf("the status says %q; want %q and %q in the text", text, `"site-b"`, "site/a")
 		}
 		_, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false)
 		if !strings.Contains(answer, "HostGroupNotFound") {
@@ -254,7 +254,7 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 		g = r.serve(inDC0).group("other", 1)
 		g.Spec.Placement.Datacenter = "DC7"
 		if text := blocked(t, g, "DatacenterNotFound"); !strings.Contains(text, "spec.placement.datacenter") || !strings.Contains(text, "DC1") {
-			t.Errorf("status: %s; want %q and %q in the text", text, "spec.placement.datacenter", "DC1")
+			t.Errorf("the status says %q; want %q and %q in the text", text, "spec.placement.datacenter", "DC1")
 		}
 		remove(t, g)
 	})
