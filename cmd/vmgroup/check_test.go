@@ -32,7 +32,7 @@ func TestACheckOfTheEmbeddedVCenterSucceeds(t *testing.T) {
 	t.Parallel()
 	out, errs, status := runCheck(t, quickly, "--simulator", "--deep")
 	if status != 0 || !strings.Contains(out, ", WARN 0, FAIL 0, SKIP ") {
-		t.Errorf("exit status %d:\n%s%s", status, out, errs)
+		t.Errorf("vmgroup ended with the exit status %d:\n%s%s", status, out, errs)
 	}
 	for line := range strings.SplitSeq(out, "\n") {
 		if n := utf8.RuneCountInString(line); n > lineWidth {
@@ -49,7 +49,7 @@ func TestACheckThatFailsExitsWith1AndItsJSONReportHasNoNames(t *testing.T) {
 	out, errs, status := runCheck(t, nil, "--simulator", "--template", "planted-name", "-o", "json")
 	var found []check.Row
 	if err := json.Unmarshal([]byte(out), &found); err != nil || status != 1 {
-		t.Fatalf("exit status %d, %v: %s%s; want no error and 1", status, err, out, errs)
+		t.Fatalf("vmgroup ended with the exit status %d, %v: %s%s; want no error and 1", status, err, out, errs)
 	}
 	if !slices.ContainsFunc(found, func(r check.Row) bool { return r.Check == "template" && r.Result == check.Fail }) {
 		t.Errorf("the template's failure is not reported: %s", out)
@@ -91,7 +91,7 @@ func TestACheckUsesTheServersSettingsAndWarningsFailOnlyWithStrict(t *testing.T)
 		}
 	}
 	if n := sim.Sessions(); n > 0 {
-		t.Errorf("%d sessions are left; want none", n)
+		t.Errorf("vCenter has %d sessions left; want none", n)
 	}
 }
 
@@ -169,7 +169,7 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 		t.Errorf("VMs: %+v; want one", vms)
 	}
 	if n := sim.Sessions(); n > 0 {
-		t.Errorf("%d sessions are left; want none", n)
+		t.Errorf("vCenter has %d sessions left; want none", n)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 		t.Helper()
 		out, errs, status := preview(t, env, plantedManifest, args...)
 		if status != want {
-			t.Errorf("exit status %d: %s%s; want %d", status, out, errs, want)
+			t.Errorf("vmgroup ended with the exit status %d: %s%s; want %d", status, out, errs, want)
 		}
 		output += out + errs
 		return out

@@ -169,7 +169,7 @@ func TestAStoppedServerLogsOut(t *testing.T) {
 	eventually(t, "the server has logged in", func() bool { return vc.Sessions() == before+1 })
 	p.stop(t)
 	if n := vc.Sessions(); n != before && !strings.Contains(p.logged(), "vCenter logout failed") { // a busy machine may take too long
-		t.Errorf("%d sessions are left", n-before)
+		t.Errorf("vCenter has %d sessions left", n-before)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestTheVariablesOfAServiceAreNotTakenForSettings(t *testing.T) {
 	env := []string{"VMGROUP_SERVICE_HOST=10.0.0.1", "VMGROUP_SERVICE_PORT=8443", "VMGROUP_SERVICE_PORT_HOOKS=8443", "VMGROUP_PORT=tcp://10.0.0.1:8443",
 		"VMGROUP_PORT_8443_TCP=tcp://10.0.0.1:8443", "VMGROUP_PORT_8443_TCP_ADDR=10.0.0.1", "VMGROUP_EAST_PORT_8443_TCP_PROTO=tcp"}
 	if _, errs, status := run(t, vmgroup(append(env, quickly...), "check", "--simulator")); status != 0 {
-		t.Errorf("exit status %d, want 0: %s", status, errs)
+		t.Errorf("vmgroup ended with the exit status %d, want 0: %s", status, errs)
 	}
 }
 
@@ -293,11 +293,11 @@ func TestTheSimulatorOfTheCommandLineIsUsedWhereTheEnvironmentNamesAVCenter(t *t
 	t.Parallel()
 	env := append([]string{"VC_HOST=vc.invalid", "VC_USER=u", "VC_PASS_FILE=nowhere", "VC_DATACENTER=elsewhere", "VC_CA_FILE=nowhere"}, quickly...)
 	if out, errs, status := run(t, vmgroup(env, "check", "--template", "vm-operator-template", "--simulator")); status != 0 {
-		t.Errorf("exit status %d: %s%s; want 0", status, out, errs)
+		t.Errorf("vmgroup ended with the exit status %d: %s%s; want 0", status, out, errs)
 	}
 	_, errs, status := run(t, vmgroup(append(env, "VMGROUP_SIMULATOR=true"), "check"))
 	if status != 2 || !strings.Contains(errs, "--simulator and --host (VC_HOST) exclude each other") {
-		t.Errorf("exit status %d: %s; want 2 and %q in the text", status, errs, "--simulator and --host (VC_HOST) exclude each other")
+		t.Errorf("vmgroup ended with the exit status %d: %s; want 2 and %q in the text", status, errs, "--simulator and --host (VC_HOST) exclude each other")
 	}
 }
 

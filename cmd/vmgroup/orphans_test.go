@@ -52,7 +52,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		c.Stdin = strings.NewReader(string(list))
 		out, errs, status := run(t, c)
 		if status != 0 {
-			t.Errorf("exit status %d: %s%s; want 0", status, out, errs)
+			t.Errorf("vmgroup ended with the exit status %d: %s%s; want 0", status, out, errs)
 		}
 		return strings.Join(strings.Fields(out), " "), strings.Count(out, "orphaned ")
 	}
@@ -67,22 +67,22 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		}
 	}
 	if warnings != 4 || strings.Contains(said, "shop/web") || strings.Contains(said, "none: every VM") {
-		t.Errorf("%d warnings: %s", warnings, said)
+		t.Errorf("the check gave %d warnings: %s", warnings, said)
 	}
 	if said, warnings = orphans(web, db, of); warnings != 1 || !strings.Contains(said, "shop/old") {
-		t.Errorf("%d warnings: %s; want 1 and %q in the text", warnings, said, "shop/old")
+		t.Errorf("the check gave %d warnings: %s; want 1 and %q in the text", warnings, said, "shop/old")
 	}
 	old := metacontroller.New(p.url, "shop", "old", "uid-old", 0)
 	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder, DRS rule and deployed template that the server made belongs to one of 4 VmGroups") {
-		t.Errorf("%d warnings: %s", warnings, said)
+		t.Errorf("the check gave %d warnings: %s", warnings, said)
 	}
 	if said, warnings = orphans(); warnings < 6 || !strings.Contains(said, "-f has no VmGroup, so every object that the server made in vCenter is listed") ||
 		!strings.Contains(said, "of shop/web (UID uid-web)") {
-		t.Errorf("%d warnings of an empty list: %s", warnings, said)
+		t.Errorf("the check gave %d warnings of an empty list: %s", warnings, said)
 	}
 	of.Spec.Template = "vm-operator-template"
 	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups of -f names that version") {
-		t.Errorf("%d warnings: %s; want 1 and %q and %q in the text", warnings, said, "/DC0/vm/vm-operator/vmgroup-appliance-1-", "none of the VmGroups of -f names that version")
+		t.Errorf("the check gave %d warnings: %s; want 1 and %q and %q in the text", warnings, said, "/DC0/vm/vm-operator/vmgroup-appliance-1-", "none of the VmGroups of -f names that version")
 	}
 	cluster = "another" // the VMs and their rules are not in this cluster
 	if said, _ = orphans(old); strings.Contains(said, "uid-db") && strings.Contains(said, "DRS rule") || strings.Contains(said, "shop/db/db-0") {
@@ -96,7 +96,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 func TestACheckOfOrphansWantsVmGroups(t *testing.T) {
 	t.Parallel()
 	if _, errs, status := runCheck(t, nil, "--simulator", "--orphans"); status != 2 || !strings.Contains(errs, "kubectl get vmgroups -A") {
-		t.Errorf("exit status %d: %s; want 2 and %q in the text", status, errs, "kubectl get vmgroups -A")
+		t.Errorf("vmgroup ended with the exit status %d: %s; want 2 and %q in the text", status, errs, "kubectl get vmgroups -A")
 	}
 	for list, want := range map[string]int{
 		"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n": 0, // the output of kubectl get -o yaml without groups

@@ -116,7 +116,7 @@ func TestPlanTakesUserDataFromTheManifests(t *testing.T) {
 	}
 	_, errs, status := preview(t, nil, head+from+data+", namespace: shop}\nstringData: {user-data: planted}\n", "--server", "http://vmgroup.example.com")
 	if status != 1 || !strings.Contains(errs, "plain HTTP to another machine, so others on the network could read the user data") {
-		t.Errorf("exit status %d: %s; want 1 and %q in the text", status, errs, "plain HTTP to another machine, so others on the network could read the user data")
+		t.Errorf("vmgroup ended with the exit status %d: %s; want 1 and %q in the text", status, errs, "plain HTTP to another machine, so others on the network could read the user data")
 	}
 }
 
@@ -192,13 +192,13 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 	must.Succeed(t, os.WriteFile(other, []byte("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), 0o600))
 	out, errs, status := preview(t, against(vc), list, "--server", p.url, "-f", other)
 	if status != 0 || !strings.HasSuffix(out, "is RUNNING: successfully reconciled VmGroup\nnothing to do\n\nPlan: 0 to create, 0 to change, 0 to remove\n") || !strings.Contains(errs, "skipped a Namespace of v1: not a VmGroup") {
-		t.Errorf("exit status %d:\n%s%s", status, out, errs)
+		t.Errorf("vmgroup ended with the exit status %d:\n%s%s", status, out, errs)
 	}
 	two := string(manifest) + "\n---\n" + strings.Replace(head, "name: web", "name: db", 1) + "}\n"
 	out, errs, status = preview(t, against(vc), two, "-o", "yaml")
 	var answers []hook.PlanAnswer
 	if err := yaml.UnmarshalStrict([]byte(out), &answers); err != nil || status != 2 || len(answers) != 2 || len(answers[0].Steps) != 0 || len(answers[1].Steps) == 0 {
-		t.Errorf("exit status %d, %v:\n%s%s", status, err, out, errs)
+		t.Errorf("vmgroup ended with the exit status %d, %v:\n%s%s", status, err, out, errs)
 	}
 }
 
@@ -246,11 +246,11 @@ func TestPlanReportsFieldsOneALineAndAsksWhichWasMeant(t *testing.T) {
 	want := []string{`"metadata.naemspace": did you mean namespace?`, `"spec.cpus": did you mean cpu?`, `"spec.disks[1].sizeGB": did you mean sizeGiB?`,
 		`"spec.placement.poool": did you mean pool?`, `"spec.replica": did you mean replicas?`, `"spec.zzz"`}
 	if status != 1 || errs != where+strings.Join(want, "\n"+where)+"\n" {
-		t.Errorf("exit status %d:\n%s", status, errs)
+		t.Errorf("vmgroup ended with the exit status %d:\n%s", status, errs)
 	}
 	out, errs, status := preview(t, nil, begin+"metadata: {name: web}\nspec: {cpu: 0, memory: -4, template: x}\n", "--simulator")
 	if status != 1 || !strings.HasPrefix(out, "default/web is new:\nspec.cpu: Invalid value: 0: must be between 1 and 768\nspec.memory: Invalid value: -4: ") {
-		t.Errorf("exit status %d:\n%s%s", status, out, errs)
+		t.Errorf("vmgroup ended with the exit status %d:\n%s%s", status, out, errs)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	vc := startVCenter(t, vcsim.Config{})
 	out, errs, status := preview(t, append(against(vc), append(env, "VMGROUP_CLIENT_CA_FILE="+k.path("ca.crt"))...), head+"}\n")
 	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan connects to vCenter itself") {
-		t.Errorf("exit status %d: %s%s; want 2 and %q in the text", status, out, errs, "the server here requires a client certificate, so plan connects to vCenter itself")
+		t.Errorf("vmgroup ended with the exit status %d: %s%s; want 2 and %q in the text", status, out, errs, "the server here requires a client certificate, so plan connects to vCenter itself")
 	}
 }
 
@@ -298,7 +298,7 @@ func TestPlanOfABlockedGroupSaysEachSentenceOnce(t *testing.T) {
 	} {
 		out, errs, status := preview(t, nil, c.manifest, "--server", p.url)
 		if status != 1 || strings.Count(strings.ToLower(out), strings.ToLower(c.sentence)) != 1 || !strings.Contains(out, c.blocked) {
-			t.Errorf("exit status %d, want once %q and %q:\n%s%s", status, c.sentence, c.blocked, out, errs)
+			t.Errorf("vmgroup ended with the exit status %d, want once %q and %q:\n%s%s", status, c.sentence, c.blocked, out, errs)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, errs, status := preview(t, against(vc), string(manifest), append(c.args, "--server", p.url)...); status != 2 || !strings.HasSuffix(out, "\n"+c.want) {
-			t.Errorf("exit status %d, want %q: %s%s", status, c.want, out, errs)
+			t.Errorf("vmgroup ended with the exit status %d, want %q: %s%s", status, c.want, out, errs)
 		}
 	}
 	if n := vc.Calls()["PowerOffVM_Task"] + vc.Calls()["Destroy_Task"]; n > 0 {

@@ -114,7 +114,7 @@ func TestStatusInTheContainerOfAServerWithMTLSNeedsNoFlags(t *testing.T) {
 	}
 	out, errs, status := run(t, vmgroup(env, "status"))
 	if status != 0 || !strings.Contains(out, "There is no group yet.") {
-		t.Errorf("exit status %d: %s%s; want 0 and %q in the text", status, out, errs, "There is no group yet.")
+		t.Errorf("vmgroup ended with the exit status %d: %s%s; want 0 and %q in the text", status, out, errs, "There is no group yet.")
 	}
 	out, errs, status = run(t, vmgroup(append(env, "VMGROUP_CLIENT_CA_FILE="), "status"))
 	if status != 1 || !strings.Contains(errs, "certificate") {

@@ -66,7 +66,7 @@ func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 				}
 			}
 			if status != c.status || t.Failed() {
-				t.Errorf("exit status %d, want %d: %s%s", status, c.status, out, errs)
+				t.Errorf("vmgroup ended with the exit status %d, want %d: %s%s", status, c.status, out, errs)
 			}
 		})
 	}
@@ -101,11 +101,11 @@ func TestAPlanThatLooksAtVCenterSaysThatATemplateIsAVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, errs, status := preview(t, against(vc), manifest); status != 1 || !strings.Contains(out, "/DC0/vm/web-server is a VM: convert it to a template, or name another") {
-		t.Errorf("exit status %d: %s%s; want 1 and %q in the text", status, out, errs, "/DC0/vm/web-server is a VM: convert it to a template, or name another")
+		t.Errorf("vmgroup ended with the exit status %d: %s%s; want 1 and %q in the text", status, out, errs, "/DC0/vm/web-server is a VM: convert it to a template, or name another")
 	}
 	p := serveReady(t, against(vc)) // a server reveals nothing about other VMs to its callers
 	if out, errs, status := preview(t, nil, manifest, "--server", p.url); status != 1 || strings.Contains(out+errs, "is a VM") {
-		t.Errorf("exit status %d: %s%s", status, out, errs)
+		t.Errorf("vmgroup ended with the exit status %d: %s%s", status, out, errs)
 	}
 }
 

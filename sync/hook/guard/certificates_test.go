@@ -193,7 +193,7 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 		}
 	}
 	if n := strings.Count(d.log.String(), "no client CA left"); n != 2 {
-		t.Errorf("logged %d times, want 2: %s", n, d.log)
+		t.Errorf("the line was logged %d times, want 2: %s", n, d.log)
 	}
 }
 
