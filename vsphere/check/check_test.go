@@ -96,7 +96,7 @@ func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*c
 	}
 	w.reported(found.all)
 	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions left; want none", n)
+		w.t.Errorf("vCenter has %d sessions left; want none", n)
 	}
 	return found
 }
@@ -579,7 +579,7 @@ func TestStoppedCheckReportsThatItStopped(t *testing.T) {
 		}})
 		results{t, found}.has("the rest", Skip, "stopped", "")
 		if n := w.Sessions(); n > 0 {
-			t.Errorf("%d sessions left; want none", n)
+			t.Errorf("vCenter has %d sessions left; want none", n)
 		}
 	})
 }

@@ -62,7 +62,7 @@ func (w *world) clean(names ...string) {
 		w.t.Errorf("left DRS groups: %+v, %v", c.Group, err)
 	}
 	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions left; want none", n)
+		w.t.Errorf("vCenter has %d sessions left; want none", n)
 	}
 }
 

@@ -191,7 +191,7 @@ func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testin
 		}
 	}
 	if !slices.Equal(s.asked, []string{"vm-1"}) {
-		t.Errorf("asked for %v; want %v", s.asked, []string{"vm-1"})
+		t.Errorf("the inventory asked for reads of %v; want %v", s.asked, []string{"vm-1"})
 	}
 	for _, version := range []string{"7", "8"} {
 		s.notified = nil
@@ -199,7 +199,7 @@ func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testin
 		m.ChangeVersion = version
 		s.publish(m)
 		if !slices.Equal(s.notified, []types.UID{web.UID}) {
-			t.Errorf("notified %v; want %v", s.notified, []types.UID{web.UID})
+			t.Errorf("the groups %v were notified; want %v", s.notified, []types.UID{web.UID})
 		}
 		if c := s.State(web, ask).Candidates[0]; c.Fault != nil || c.ChangeVersion != version {
 			t.Errorf("the candidate is %+v with the fault %v, want the changeVersion %s and no fault", c, c.Fault, version)

@@ -238,7 +238,7 @@ func TestAGroupIsNotifiedWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 		s.publishClusters(c.clusters)
 		slices.Sort(s.notified)
 		if !slices.Equal(s.notified, c.notified) {
-			t.Errorf("%s: notified %v; want %v", c.what, s.notified, c.notified)
+			t.Errorf("%s: the groups %v were notified; want %v", c.what, s.notified, c.notified)
 		}
 	}
 	s.publishClusters(ruled(asIs))

@@ -88,7 +88,7 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	s.look("vm-1")
 	s.look("vm-1")
 	if !slices.Equal(s.asked, []string{"vm-1"}) {
-		t.Fatalf("asked for %v; want %v", s.asked, []string{"vm-1"})
+		t.Fatalf("the inventory asked for reads of %v; want %v", s.asked, []string{"vm-1"})
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1"}})
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.notified, []types.UID{"uid-web"}) {
@@ -164,7 +164,7 @@ func TestAVMRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
 	s := newFilled()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1"), RecordedIn: "another"}
 	if s.State(web, ask); len(s.asked) != 0 {
-		t.Errorf("asked for %v; want none", s.asked)
+		t.Errorf("the inventory asked for reads of %v; want none", s.asked)
 	}
 	ask.RecordedIn = "vc"
 	if s.State(web, ask); !slices.Equal(s.asked, []string{"vm-1"}) {

@@ -79,7 +79,7 @@ func TestAReplacedAuthorityAppliesFromTheNextHandshake(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "still trusting the previous ones"); n != 1 {
-		t.Errorf("logged %d times, want 1: %s", n, &log)
+		t.Errorf("the line was logged %d times, want 1: %s", n, &log)
 	}
 	write(other)
 	if err := call(server.URL); !refused(err) || !errors.As(err, new(x509.UnknownAuthorityError)) {

@@ -85,7 +85,7 @@ func TestSessionsThatNeverLastAreNotOpenedForever(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if n := l.Tries(); n > quickLosses+2 {
-			t.Errorf("%d logins; want at most %d", n, quickLosses+2)
+			t.Errorf("vCenter saw %d logins; want at most %d", n, quickLosses+2)
 		}
 		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonNotAuthenticated {
 			t.Errorf("health %v", f)

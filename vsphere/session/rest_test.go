@@ -93,7 +93,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 			l.DropSessions()
 		}
 		if n := l.Count("POST session"); n != 3 {
-			t.Errorf("%d logins; want 3", n)
+			t.Errorf("vCenter saw %d logins; want 3", n)
 		}
 		err := c.rest.call(t.Context(), s, func(ctx context.Context, rs *RESTSession) error {
 			l.DropSessions()
@@ -185,7 +185,7 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 				}
 			}
 			if n := l.Count("POST session"); n != tries+1 {
-				t.Errorf("%d logins; want %d", n, tries+1)
+				t.Errorf("vCenter saw %d logins; want %d", n, tries+1)
 			}
 			time.Sleep(connectMost)
 		}

@@ -60,7 +60,7 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 				t.Errorf("the message does not say what to set: %s", e.Message)
 			}
 			if n := l.Counted()["Login"]; n > 3 {
-				t.Errorf("%d logins; want at most 3", n)
+				t.Errorf("vCenter saw %d logins; want at most 3", n)
 			}
 		})
 	}

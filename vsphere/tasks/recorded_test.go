@@ -15,7 +15,7 @@ import (
 func TestTheKindsOfTasksAreThoseOfARecordedVCenter(t *testing.T) {
 	kinds := recorded.TaskKinds(t)
 	if len(kinds) < 2000 {
-		t.Fatalf("%d kinds; want at least 2000", len(kinds))
+		t.Fatalf("the recorded vCenter has %d kinds of tasks; want at least 2000", len(kinds))
 	}
 	ours := slices.Concat(TakingDown, PoweringOn, []string{clone})
 	for _, k := range []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Reset, vcsim.Reconfigure, vcsim.Rename, vcsim.Destroy,

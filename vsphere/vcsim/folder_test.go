@@ -70,7 +70,7 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 		}
 		slices.Sort(names)
 		if !slices.Equal(names, []string{"a", "b"}) {
-			t.Errorf("unregistered: %v; want %v", names, []string{"a", "b"})
+			t.Errorf("the VMs outside the inventory are %v; want %v", names, []string{"a", "b"})
 		}
 		if got := c.children(t, c.folder.Reference()); !slices.Equal(got, []string{template}) {
 			t.Errorf("the parent lists %v; want %v", got, []string{template})
@@ -98,7 +98,7 @@ func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 		ok(t, c.destroy(outer))
 		wantGone(t, c, outer, inner, a, b)
 		if kept := v.OutsideInventory(); len(kept) != 0 {
-			t.Errorf("unregistered: %v; want none", kept)
+			t.Errorf("the VMs outside the inventory are %v; want none", kept)
 		}
 		wantFault[*types.NotSupported](t, c.destroy(c.folder.Reference()))
 		wantFault[*types.NotSupported](t, c.destroy(c.ServiceContent.RootFolder))
