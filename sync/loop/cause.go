@@ -49,6 +49,7 @@ type causes map[causeKey]*cause
 // cause is why steps fail, and when the next one is tried.
 type cause struct {
 	key     causeKey
+	fault   plan.Fault        // the last one
 	since   time.Time         // of the first failure since a try succeeded
 	until   time.Time         // when the next try is due
 	tries   int               // that failed since
@@ -93,12 +94,22 @@ func (x causes) leave(group types.UID, f *failure) {
 	}
 }
 
+// failing reports whether an action of a group would probably fail, because other groups' actions do that depend on the same.
+func (x causes) failing(g *v1alpha1.VmGroup, a *plan.Action) bool {
+	for key, c := range x {
+		if c.tries > 0 && key.op == a.Op && key.on != "" && c.fault.Cause(g, a) == key.on {
+			return true
+		}
+	}
+	return false
+}
+
 // failed records a try that failed, and returns when the next one is due.
 func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
 	if c.tries == 0 {
 		c.since = now
 	}
-	c.tries, c.tried = c.tries+1, now
+	c.tries, c.tried, c.fault = c.tries+1, now, *f
 	retry = pace(f, c.tries, now.Sub(c.since))
 	retry += jitter(retry/5 + 1)
 	c.rest(now.Add(retry))

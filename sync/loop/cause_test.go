@@ -396,3 +396,33 @@ func TestAChangeOfWhatARefusalDependsOnMakesATryDue(t *testing.T) {
 		}
 	})
 }
+
+// Of many groups that are applied while a datastore is full, each tries to clone once. A group that doesn't need that datastore passes them.
+func TestAGroupDoesNotWaitForTheFirstTriesOfManyThatWillFail(t *testing.T) {
+	m := newModel(time.Minute)
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && strings.HasPrefix(ref.Name, "web") {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
+		groups := crowd(40)
+		syncing(l, 2*time.Minute, groups...)
+		calm := call("calm", 1)
+		calm.Group.Spec.Memory *= 2
+		began := time.Now()
+		until(t, 70*time.Second, "the other group is up", func() bool {
+			syncing(l, 3*time.Second, append(groups, calm)...)
+			_, on := m.members(calm.Ref())
+			return on == 1
+		})
+		t.Logf("up after %s", time.Since(began))
+		syncing(l, 25*time.Minute, groups...)
+		for _, c := range groups {
+			if clonesOf(m, 0, c.Ref().Name+" ") == 0 {
+				t.Errorf("%s has not tried", c.Ref())
+			}
+		}
+	})
+}

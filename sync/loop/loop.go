@@ -89,6 +89,7 @@ type Loop struct {
 	groups     map[types.UID]*group
 	limiter    *limiter.Limiter // of the slots
 	causes     causes           // why steps fail
+	failing    int              // steps that run although they would probably fail (wouldFail)
 	waiting    []types.UID      // groups that found no slot, in the order of wait
 	swept      time.Time        // when groups to be forgotten were looked for last
 	suspension suspension
@@ -347,6 +348,9 @@ func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, 
 		return
 	}
 	i, work, waits := l.first(g, actions, state)
+	if g.turn.failing = l.wouldFail(g, actions); l.holdsBack(g) {
+		i, waits = -1, worksOf(actions, state)
+	}
 	if i < 0 {
 		l.wait(g, waits)
 		return
@@ -364,6 +368,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	a.Again = g.failures.undoneSince(a.VM, change, now)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
+	}
+	if run.failing = run.slot != nil && g.turn.failing; run.failing {
+		l.failing++
 	}
 	if run.cause != nil { // others follow once the cause is past
 		l.wakeAll(run.cause, run.passes.Sub(now)+time.Millisecond)

@@ -24,6 +24,7 @@ func kindOf(op plan.Op) limiter.Kind {
 // turn is the group's place in the queue for slots.
 type turn struct {
 	waits    []limiter.Work // it waits for a slot for any one of these
+	failing  bool           // its actions would probably fail, as those of other groups do
 	reserved *limiter.Work  // the slot for its next round, because it waited for one
 }
 
@@ -42,6 +43,32 @@ func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 func (l *Loop) free(g *group, w limiter.Work) bool {
 	return l.limiter.Permits(w, g.runs.atWork() == 0)
 }
+
+// worksOf returns what some actions of a group put a load on.
+func worksOf(actions []plan.Action, s *plan.VCenterState) (all []limiter.Work) {
+	for i := range actions {
+		if w := workOf(&actions[i], s); !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// wouldFail reports whether all of a group's actions would probably fail, because actions of other groups do, for a cause that these have, too. It
+// is false for an action that has failed before: its cause says when it is tried. The caller holds l.mu.
+func (l *Loop) wouldFail(g *group, actions []plan.Action) bool {
+	return !slices.ContainsFunc(actions, func(a plan.Action) bool {
+		_, tried := g.failures.of(g.lease.call.Group, &a)
+		return tried || !l.causes.failing(g.lease.call.Group, &a)
+	})
+}
+
+// holdsBack reports whether a group leaves the free slots to others: of many groups that are applied while a datastore is full, each tries to
+// clone once, and these tries take no more than half of the slots. The caller holds l.mu.
+func (l *Loop) holdsBack(g *group) bool { return g.turn.failing && l.failing >= l.failingMost() }
+
+// failingMost is how many steps that would probably fail can run.
+func (l *Loop) failingMost() int { return max(1, l.cfg.Slots/2) }
 
 // first returns the index of the first action that has a free slot or needs none; or -1, and the work that the group waits for. The caller
 // holds l.mu.
@@ -91,6 +118,9 @@ func (l *Loop) next() {
 		if g == nil {
 			return true
 		}
+		if l.holdsBack(g) {
+			return false
+		}
 		for _, w := range g.turn.waits {
 			ask := asked{w, g.runs.atWork() == 0}
 			if refused[ask] {
@@ -119,6 +149,9 @@ func (l *Loop) handOff(g *group) {
 // returned gives back the slot of an action that has ended. The caller holds l.mu.
 func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
 	if r := g.runs[a.VM]; r.slot != nil {
+		if r.failing {
+			l.failing--
+		}
 		l.tellCut(l.limiter.End(r.slot, now, limiter.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}))
 		r.slot = nil
 	}
@@ -140,6 +173,10 @@ func (l *Loop) waitsFor(g *group) (all []plan.Limit) {
 				all = append(all, x)
 			}
 		}
+	}
+	if l.holdsBack(g) {
+		most := l.failingMost()
+		all = append(all, plan.Limit{Of: "steps that fail for other groups", Now: most, Most: most, Running: l.failing, Reason: "the other slots are for groups without that fault"})
 	}
 	return all
 }
