@@ -263,10 +263,11 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 // stretches has the durations of a group's creation, edit and deletion.
 type stretches struct{ created, edited, deleted time.Duration }
 
-// lifeOf creates a group, replaces its members, and deletes it.
+// lifeOf creates a group, replaces its members, and deletes it. The group has another size, so that what is refused to others is not refused to it.
 func (x *lasting) lifeOf(t *testing.T, name string) (s stretches) {
 	t.Helper()
 	g := x.group(name, 3)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU++ })
 	s.created = allUp(t, g)
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
 	s.edited = allUp(t, g)
