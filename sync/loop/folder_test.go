@@ -54,7 +54,7 @@ func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testi
 		c = deletion(c)
 		until(t, 10*time.Minute, "the group is gone", func() bool { return l.Sync(c).Finalized })
 		if n := m.count(plan.RemoveFolder); n != 1 {
-			t.Errorf("its folder is removed %d times: %q", n, m.begun())
+			t.Errorf("the group's folder is removed %d times, want once: %q", n, m.begun())
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 				})
 				time.Sleep(time.Minute)
 				if begun := m.begun()[before:]; len(begun) > 0 {
-					t.Errorf("it does %q", begun)
+					t.Errorf("the group begins %q in another group's folder, want nothing", begun)
 				}
 				l.Sync(c) // so it is the group's after all: another replica made it
 				until(t, time.Minute, "2 members on", func() bool { _, on := m.members(c.Ref()); return on == 2 })

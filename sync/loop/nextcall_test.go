@@ -316,7 +316,7 @@ func TestARefusedGroupIsNeverLate(t *testing.T) {
 		longest := time.Duration(0)
 		for i := range 600 { // each of the contested ones once a minute; web, which comes in the middle, when it is due
 			if r := l.Sync(contested[i%len(contested)]); r.Refusal == nil {
-				t.Fatalf("it is not refused: %s", r.Status.LastMessage)
+				t.Fatalf("a call of a contested group is answered, want a refusal: %s", r.Status.LastMessage)
 			}
 			for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(100 * time.Millisecond) {
 				if i < 300 || time.Now().Before(due) {

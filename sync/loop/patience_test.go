@@ -40,7 +40,7 @@ func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 		l.Sync(c)
 		time.Sleep(time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {
-			t.Error("it is not removed, because it cannot be powered on")
+			t.Error("a member that cannot be powered on is not removed by a scale-in to 0")
 		}
 	})
 }

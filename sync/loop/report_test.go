@@ -283,7 +283,7 @@ func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if g := l.groups[c.Group.UID]; g == nil || g.lease.call.Related != (plan.Related{}) {
-			t.Error("it is forgotten, or its user data is not")
+			t.Error("the loop has forgotten the group that has ended, or keeps its user data")
 		}
 	})
 }

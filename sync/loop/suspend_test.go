@@ -56,7 +56,7 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 		}
 		l.suspendFor(time.Minute)
 		if r := l.Sync(c); r.Resync > 2*time.Second {
-			t.Errorf("no replica acts for it for %s", r.Resync)
+			t.Errorf("the next call comes after %s, want 2 s at most: after a suspension no replica acts before it", r.Resync)
 		}
 		time.Sleep(2 * time.Second)
 		if r := l.Sync(c); r.Resync != 30*time.Second || !l.Leased(c.Group.UID, "web-0") {

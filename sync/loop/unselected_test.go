@@ -30,7 +30,7 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 		begun := len(m.begun())
 		for range 60 { // two leases and more
 			if r := l.Sync(unselecting(c)); r.Finalized || r.Refusal == nil || len(r.Actions) > 0 {
-				t.Fatalf("it is answered with %+v", r)
+				t.Fatalf("a finalize without deletionTimestamp is answered with %+v, want a refusal that removes nothing", r)
 			}
 			time.Sleep(5 * time.Second)
 		}
@@ -59,7 +59,7 @@ func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 			l.Sync(c)
 			time.Sleep(2 * time.Second)
 			if r := l.Sync(unselecting(c)); r.Finalized {
-				t.Fatal("it is released")
+				t.Fatal("the group is released although another controller selects it")
 			}
 			time.Sleep(2 * time.Second)
 		}
@@ -90,12 +90,12 @@ func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 				u.Children = c.Children
 				r = l.Sync(u)
 				if !r.Finalized && (r.Refusal == nil || r.Refusal.Retry == 0) {
-					t.Fatalf("it is answered with %+v", r)
+					t.Fatalf("a finalize without deletionTimestamp is answered with %+v, want a refusal that removes nothing", r)
 				}
 				return r.Finalized
 			})
 			if took < 90*time.Second || took > 100*time.Second {
-				t.Errorf("it took %s, and a lease is 90 s", took)
+				t.Errorf("the group is released after %s, want 90 s to 100 s: a lease is 90 s", took)
 			}
 			if n := m.reads() - reads; n != 1 {
 				t.Errorf("%d fresh reads", n)
@@ -138,7 +138,7 @@ func TestAReadBeforeTheDeletionDoesNotCountForIt(t *testing.T) {
 		until(t, 3*time.Minute, "being read", func() bool { l.Sync(unselecting(c)); return m.reads() == 1 })
 		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
 		if n := m.reads(); n != 2 {
-			t.Errorf("it is finalized after %d fresh reads", n)
+			t.Errorf("the group is finalized after %d fresh reads, want 2", n)
 		}
 	})
 }
@@ -155,7 +155,7 @@ func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
 		late.Group = &newer
 		until(t, time.Minute, "gone", func() bool {
 			if r := l.Sync(unselecting(c)); r.Finalized || r.Refusal == nil {
-				t.Fatalf("it is answered with %+v", r)
+				t.Fatalf("a finalize without deletionTimestamp is answered with %+v, want a refusal that removes nothing", r)
 			}
 			l.Sync(late)
 			all, _ := m.members(c.Ref())
