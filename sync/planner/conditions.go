@@ -126,7 +126,7 @@ func (r *report) reason(phase v1alpha1.Phase) string {
 	switch {
 	case len(r.sets.unreachable()) > 0 && !r.busy():
 		return plan.ReasonUnreachable
-	case r.decision.updating() > 0:
+	case r.decision.isUpdating():
 		return plan.ReasonUpdating
 	case !r.busy() && r.sets.countReady() < len(r.sets.members):
 		return plan.ReasonNotReady

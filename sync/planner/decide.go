@@ -45,6 +45,7 @@ func decide(s *sets) *decision {
 	for _, r := range d.reasons() {
 		r.nominate(d, order)
 	}
+	d.update.tally(d.sets.members)
 	d.selectForRemoval(order)
 	d.chooseCycles(order)
 	for i := range d.sets.members {
@@ -81,10 +82,10 @@ func (d *decision) conclude(m *member) {
 		m.becomes = plan.Heal
 	case m.nominated != "":
 		m.becomes = plan.Update
-	case m.delay == held:
+	case m.fate == held:
 		m.decide(plan.Keep, "it "+m.differs())
 		m.keptBy = d.whatHolds()
-	case m.delay == waitsForStandbyMembers:
+	case m.fate == waitsForStandbyMembers:
 		m.decide(plan.Update, "it "+m.differs())
 		m.keptBy = "the standby members, which are updated first"
 	case m.resizes():

@@ -83,7 +83,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		say(true, shared.Reason, "Addresses that are not unique: "+shared.Message, "")
 	}
 	switch held := r.heldText(); {
-	case r.decision.update.progress != nil && r.decision.updating() > 0 && (was.Update == nil || was.Update.Target != r.decision.update.progress.Target):
+	case r.decision.update.progress != nil && r.decision.isUpdating() && (was.Update == nil || was.Update.Target != r.decision.update.progress.Target):
 		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.decision.update.progress.Target)
 	case was.Update == nil || r.decision.update.progress != nil:
 	case held != "":

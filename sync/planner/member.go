@@ -43,8 +43,6 @@ type member struct {
 	nominated plan.Why
 	// restart is why it is reset; empty if it is not.
 	restart string
-	// delay is why an update doesn't change it now.
-	delay delay
 	// fate is what is about to happen to it.
 	fate fate
 	// haltsUntil is until when it counts as halting; zero if it does not.
@@ -53,24 +51,27 @@ type member struct {
 	heldUntil time.Time
 }
 
-// delay is what keeps an update from a member that differs from the spec.
-type delay int
-
-const (
-	notDelayed             delay = iota
-	held                         // the spec, a window or an update that has stopped keeps the member as it is
-	waitsForStandbyMembers       // the standby members are updated first
-)
-
-// fate is what is about to happen to a VM.
+// fate is what is about to happen to a VM. The update decides first (held, waitsForStandbyMembers). A later decision replaces that one: healing
+// can replace a member that the update holds, and a scale-in can remove it.
 type fate int
 
 const (
-	remains       fate = iota
-	powerCycled        // it is powered off now, and on again when it has its new size
-	replacedLater      // it is to be replaced: a successor can be made, and other members go first
-	replacedNow        // it is taken down now, and has a successor
-	withdrawn          // it leaves its set now, without a successor: a member is removed, a standby member is removed or promoted, a VM returns from quarantine
+	// remains: it stays. Steps that don't take it down can change it.
+	remains fate = iota
+	// held: it differs from the spec, and update.strategy, update.paused, update.canary, a window, suppressed probes or an update that has
+	// stopped keeps it as it is.
+	held
+	// waitsForStandbyMembers: it differs from the spec, and the standby members are updated first.
+	waitsForStandbyMembers
+	// powerCycled: it is powered off now, and on again when it has its new size.
+	powerCycled
+	// replacedLater: it is to be replaced: a successor can be made, and other members go first.
+	replacedLater
+	// replacedNow: it is taken down now, and has a successor.
+	replacedNow
+	// withdrawn: it leaves its set now, without a successor: a member is removed, a standby member is removed or promoted, or a VM returns
+	// from quarantine.
+	withdrawn
 )
 
 // leaves reports whether a VM leaves its set now.

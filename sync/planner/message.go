@@ -102,12 +102,12 @@ func counted(format, noun string) func(*report, int) string {
 	return func(_ *report, n int) string { return fmt.Sprintf(format, count(n, noun)) }
 }
 
-// updatesNow returns how many members are to be updated, while the update makes progress.
+// updatesNow is 1 while members are to be updated and nothing stops that, and 0 otherwise.
 func (r *report) updatesNow() int {
 	if r.facts.Finalizing || r.decision.update.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
-	return r.decision.updating()
+	return int(oneIf(r.decision.isUpdating()))
 }
 
 // updatingText counts the members that are as the spec says and that spec.replace doesn't name, as kubectl rollout status does.
@@ -268,7 +268,7 @@ func (r *report) withoutEndpoint() (names []string) {
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
 func (r *report) busy() bool {
-	if r.steps.missing()+len(r.decision.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.decision.updating()+r.steps.failing() > 0 || r.facts.Finalizing {
+	if r.steps.missing()+len(r.decision.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.steps.failing() > 0 || r.decision.isUpdating() || r.facts.Finalizing {
 		return true
 	}
 	for name, p := range r.facts.Pending {

@@ -20,8 +20,8 @@ func (requested) nominate(d *decision, order []int) {
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				m.nominate(plan.WhyReplace, "spec.replace names it")
-				if m.delay == held {
-					m.delay = notDelayed
+				if m.fate == held {
+					m.fate = remains
 				}
 			}
 		}

@@ -264,8 +264,8 @@ func (s *steps) reportFailedRehearsal(m *member) {
 
 // reportNotReplaced reports why no member is replaced, unless a wanted clone reports that.
 func (s *steps) reportNotReplaced() {
-	waits := func(m member) bool { return m.nominated != "" && !m.leaves() || m.delay == waitsForStandbyMembers }
-	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
+	waits := func(m member) bool { return m.nominated != "" && !m.leaves() }
+	if len(s.cloneFaults) > 0 || !s.decision.update.waits && !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
 		return
 	}
 	if fault := s.facts.sourceFault(); fault != nil {

@@ -23,6 +23,11 @@ type update struct {
 	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
 	stuck    *plan.Fault              // why the update has stopped
 	closed   string                   // why the update takes no further member down now (outsideWindows)
+
+	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
+	// some of those wait for the standby members.
+	held           int
+	changes, waits bool
 }
 
 // nominate nominates the members that an update replaces, and decides which members are held as they are. The others are resized in place.
@@ -54,24 +59,35 @@ func (u *update) nominate(d *decision, order []int) {
 	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
 		if n >= len(differ)-keep || u.closed != "" && d.facts.startsTakingDown(m) {
-			m.delay = held
+			m.fate = held
 		}
-		todo += int(oneIf(m.delay != held))
+		todo += int(oneIf(m.fate != held))
 	}
 	u.trackProgress(d, todo)
 	for _, m := range differ {
 		neverRan := m.unprepared() && !d.facts.preparable(m) // and can't, so it isn't worth keeping
-		isHeld := (m.delay == held || u.stuck != nil) && !neverRan
-		switch m.delay = notDelayed; {
+		isHeld := (m.fate == held || u.stuck != nil) && !neverRan
+		switch m.fate = remains; {
 		case isHeld:
-			m.delay = held
+			m.fate = held
 		case waits:
-			m.delay = waitsForStandbyMembers
+			m.fate = waitsForStandbyMembers
 		case m.outdated != "":
 			m.nominate(plan.WhyUpdate, "update: it "+m.outdated)
 		case d.facts.policy.Resize == v1alpha1.ResizeReplace || d.facts.refusesResize(m):
 			m.nominate(plan.WhyResize, "resize by a new clone: it "+m.resize)
 		}
+	}
+}
+
+// tally keeps for the status what the update has decided, once spec.replace has overruled it: healing or a scale-in can still replace or
+// remove a member that the update holds.
+func (u *update) tally(members []member) {
+	for i := range members {
+		m := &members[i]
+		u.held += int(oneIf(m.fate == held))
+		u.changes = u.changes || m.differs() != "" && m.fate != held && !m.duplicate
+		u.waits = u.waits || m.fate == waitsForStandbyMembers
 	}
 }
 
@@ -202,7 +218,7 @@ func (d *decision) beyond() int {
 		case d.wantsCycle(m):
 			differ = true
 			cycles++
-		case !m.available() && !m.markedForRemoval() && m.delay != held:
+		case !m.available() && !m.markedForRemoval() && m.fate != held:
 			waiting++
 		}
 		differ = differ || m.differs() != ""
@@ -244,9 +260,8 @@ func (d *decision) whatHolds() string {
 
 // heldText says how many members that differ from the spec are held, and which field holds them.
 func (r *report) heldText() string {
-	n, all := 0, 0
+	n, all := r.decision.update.held, 0
 	for i := range r.sets.members {
-		n += int(oneIf(r.sets.members[i].delay == held))
 		all += int(oneIf(!r.sets.members[i].duplicate))
 	}
 	why := cmp.Or(r.sets.heldBy(), r.decision.update.closed)

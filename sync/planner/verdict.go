@@ -88,16 +88,9 @@ func (s *steps) missing() (n int) {
 	return n
 }
 
-// updating counts the members that are to be replaced or resized, now or later.
-func (d *decision) updating() (n int) {
-	if d.facts.blockedBy != nil || d.facts.Finalizing {
-		return 0
-	}
-	for i := range d.sets.members {
-		m := &d.sets.members[i]
-		n += int(oneIf(!m.duplicate && (m.differs() != "" && m.delay != held || m.nominated == plan.WhyReplace)))
-	}
-	return n
+// isUpdating reports whether members are to be replaced or resized, now or later, by the update or because spec.replace names them.
+func (d *decision) isUpdating() bool {
+	return d.update.changes || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.nominated == plan.WhyReplace })
 }
 
 // vacancy is a member that has no VM yet. Its ordinal may not be known either.
