@@ -7,17 +7,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// isReleased reports whether no annotation holds a marked member (holdannotations.go). If members can be held, a replica of the server takes
-// none down before a hook call that is later than the mark: until then it may not know of an annotation.
-func (s *steps) isReleased(m *member) bool {
-	f := s.facts
-	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !m.halting() && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
-		s.wake.note(f.Now.Add(time.Second))
-		return false
-	}
-	return m.heldUntil.IsZero()
-}
-
 // heldUntil returns until when a member is held that is to be taken down; zero if it is not.
 func (f *facts) heldUntil(m *member) time.Time {
 	if !f.holds.Any() || m.Power != plan.PoweredOn || m.halting() || f.Finalizing && (f.policy.Retain || f.paused()) {

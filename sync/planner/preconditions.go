@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -24,11 +25,11 @@ import (
 //	choice   with its mark                 no mark is being withdrawn; none written, if it is ready   choiceIsMade
 //	relief   a duplicate that serves       the member of its ordinal serves, or enough others do      isRelieved
 //
-// One that is not met notes when to look again (wake), unless a change of the observation meets it. Every step that takes a marked member
-// down asks passes.
+// Every step that takes a marked member down asks passes.
 type precondition struct {
-	// opens reports whether the precondition is met.
-	opens func(*steps, *member) bool
+	// opens reports whether the precondition is met. again is when to look again if it isn't; zero if only a change of the observation meets
+	// it.
+	opens func(*steps, *member) (met bool, again time.Time)
 	// says is the sentence in the status message about the members that wait for it; empty if other sentences say enough.
 	says string
 	// until is what such a member waits for.
@@ -49,39 +50,46 @@ var preconditions = []*precondition{
 	{(*steps).isRelieved, "", otherMembers},
 }
 
-// passes reports whether a marked member meets all preconditions now. It asks each of them, since each notes when to look again.
+// passes reports whether a marked member meets all preconditions now. It asks each of them, since each can say when to look again.
 func (s *steps) passes(m *member) bool {
 	m.waits = nil
 	all := true
 	for i := len(preconditions) - 1; i >= 0; i-- {
-		if !preconditions[i].opens(s, m) {
+		met, again := preconditions[i].opens(s, m)
+		if s.wake.note(again); !met {
 			all, m.waits = false, preconditions[i]
 		}
 	}
 	return all
 }
 
-func (s *steps) isDrained(m *member) bool {
-	over, again := s.facts.drained(m)
-	s.wake.note(again)
-	return over
+func (s *steps) isDrained(m *member) (is bool, again time.Time) { return s.facts.drained(m) }
+
+// isReleased reports whether no annotation holds a marked member (holdannotations.go). If members can be held, a replica of the server takes
+// none down before a hook call that is later than the mark: until then it may not know of an annotation.
+func (s *steps) isReleased(m *member) (is bool, again time.Time) {
+	f := s.facts
+	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !m.halting() && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
+		return false, f.Now.Add(time.Second)
+	}
+	return m.heldUntil.IsZero(), time.Time{}
 }
 
 // choiceIsMade reports whether it is settled which members are taken down: see withdrawing and announcing. A duplicate is taken down in any
 // case.
-func (s *steps) choiceIsMade(m *member) bool {
-	return s.facts.Finalizing || m.duplicate || !s.decision.withdrawing && !(m.ready && s.facts.announcing())
+func (s *steps) choiceIsMade(m *member) (is bool, again time.Time) {
+	return s.facts.Finalizing || m.duplicate || !s.decision.withdrawing && !(m.ready && s.facts.announcing()), time.Time{}
 }
 
 // isRelieved reports whether a duplicate can be taken down. The Service doesn't lead to it, but its clients may use its address. So while more
 // than maxUnavailable members don't serve, it runs until the member of its ordinal serves. If that member is off, the duplicate is taken down,
 // since the member is powered on only afterwards. (test/world, seed 1200000280: an operator renamed the only member that served while another
 // replica cloned its ordinal again, and it was shut down before the other guest had booted.)
-func (s *steps) isRelieved(m *member) bool {
+func (s *steps) isRelieved(m *member) (is bool, again time.Time) {
 	serves := m.Power == plan.PoweredOn && (m.HasReported() || s.facts.policy.Check == v1alpha1.ReadyPoweredOn) && !m.halting()
 	return s.facts.Finalizing || !m.duplicate || !serves || s.decision.slack >= 0 || !slices.ContainsFunc(s.sets.members, func(x member) bool {
 		return x.Ordinal == m.Ordinal && !x.duplicate && x.Power == plan.PoweredOn && !x.serving
-	})
+	}), time.Time{}
 }
 
 // waiting counts the members that wait for preconditions, and waitingText has a sentence for each precondition.
