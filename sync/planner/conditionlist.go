@@ -62,14 +62,6 @@ func (l *conditionList) Sorted() []metav1.Condition {
 	return l.list
 }
 
-// noticedConditions are the conditions as this process planned them last.
-func (f *facts) noticedConditions() []metav1.Condition {
-	if f.Noticed == nil {
-		return nil
-	}
-	return f.Noticed.Conditions
-}
-
 // Add adds a condition.
 func (l *conditionList) Add(kind string, status metav1.ConditionStatus, reason, message string) {
 	has := func(is metav1.ConditionStatus) bool { return is == status }

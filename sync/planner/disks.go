@@ -35,19 +35,6 @@ func (s *steps) setDisksOf(m *member, reason string) bool {
 	return unblocked
 }
 
-// disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got
-// around it.
-func (f *facts) disksLost() *plan.Fault {
-	for i := range f.State.VMs {
-		vm := &f.State.VMs[i]
-		if lost := plan.DisksLost(&f.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
-			return &plan.Fault{Reason: plan.ReasonDisksImmutable, NeedsOperator: true, Message: plan.MemberName(f.Group.Name, vm.Ordinal) + ": " + lost +
-				": correct the spec, or scale the group to 0 first, which removes its members"}
-		}
-	}
-	return nil
-}
-
 // difference says how the member differs from the spec in anything.
 func (m *member) difference() string {
 	how := m.differs()

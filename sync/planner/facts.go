@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -68,6 +71,36 @@ func factsOf(o *plan.Observed) *facts {
 	f.vCenterKnown, f.blockedBy = f.findBlock()
 	f.shortOutage, f.shortOutageOver = f.inShortOutage()
 	return f
+}
+
+// paused reports whether the spec asks that nothing be changed.
+func (f *facts) paused() bool { return f.Group.Spec.Paused }
+
+// orphaned reports whether the group was deleted with --cascade=orphan: its VMs and its children are kept. The API server refuses such
+// a deletion if the cluster has the policy of charts/vmgroup/files/cluster/deletionguard.yaml.
+func (f *facts) orphaned() bool {
+	return f.Finalizing && f.Cascade == metav1.DeletePropagationOrphan
+}
+
+// abandoned reports whether an operator has asked to end a deletion without vCenter.
+func (f *facts) abandoned() bool {
+	return f.Finalizing && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
+}
+
+// hasPersistentDisks reports whether members have persistent disks, so that the ordinals are 0 … n-1.
+func (f *facts) hasPersistentDisks() bool { return f.Group.Spec.HasPersistentDisks() }
+
+// noticedConditions are the conditions as this process planned them last.
+func (f *facts) noticedConditions() []metav1.Condition {
+	if f.Noticed == nil {
+		return nil
+	}
+	return f.Noticed.Conditions
+}
+
+// isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
+func (f *facts) isBack(m *v1alpha1.Member) bool {
+	return m.InstanceUUID != "" && f.instances[m.InstanceUUID]
 }
 
 // forgetClones drops failures of clones that no longer matter: the member exists, because another replica cloned it or vCenter's reply was
@@ -203,6 +236,19 @@ func (f *facts) elsewhere() *plan.Fault {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
 				"members are being created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
 				plan.HomeText(p.Home), plan.HomeText(home))}
+		}
+	}
+	return nil
+}
+
+// disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got
+// around it.
+func (f *facts) disksLost() *plan.Fault {
+	for i := range f.State.VMs {
+		vm := &f.State.VMs[i]
+		if lost := plan.DisksLost(&f.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
+			return &plan.Fault{Reason: plan.ReasonDisksImmutable, NeedsOperator: true, Message: plan.MemberName(f.Group.Name, vm.Ordinal) + ": " + lost +
+				": correct the spec, or scale the group to 0 first, which removes its members"}
 		}
 	}
 	return nil

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -59,11 +56,6 @@ func stepsToEnd(d *decision) *steps {
 	return s
 }
 
-// abandoned reports whether an operator has asked to end a deletion without vCenter.
-func (f *facts) abandoned() bool {
-	return f.Finalizing && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
-}
-
 // abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind. The status is deleted with the
 // group, so Events name all of it.
 func abandon(s *sets) plan.Result {
@@ -107,12 +99,6 @@ func (s *sets) leftBehind() (left []string) {
 		left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))
 	}
 	return left
-}
-
-// orphaned reports whether the group was deleted with --cascade=orphan: its VMs and its children are kept. The API server refuses such
-// a deletion if the cluster has the policy of charts/vmgroup/files/cluster/deletionguard.yaml.
-func (f *facts) orphaned() bool {
-	return f.Finalizing && f.Cascade == metav1.DeletePropagationOrphan
 }
 
 // childless reports whether children don't keep the group from ending: none is left, or they are kept.

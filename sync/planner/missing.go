@@ -111,11 +111,6 @@ func (f *facts) shows(here map[string]string, m *v1alpha1.Member) bool {
 	return f.isBack(m)
 }
 
-// isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
-func (f *facts) isBack(m *v1alpha1.Member) bool {
-	return m.InstanceUUID != "" && f.instances[m.InstanceUUID]
-}
-
 // missingAs returns what is known of a recorded member, of those with its moRef.
 func missingAs(vanished []*plan.Vanished, m *v1alpha1.Member) *plan.Vanished {
 	for _, x := range vanished {

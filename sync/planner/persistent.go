@@ -13,9 +13,6 @@ import (
 // none, and its ordinals are 0 … n-1. A member that is replaced is removed before its successor is created; its disks are detached and kept
 // (detach.go), and the successor gets them while it is prepared, before it runs.
 
-// hasPersistentDisks reports whether members have persistent disks, so that the ordinals are 0 … n-1.
-func (f *facts) hasPersistentDisks() bool { return f.Group.Spec.HasPersistentDisks() }
-
 // missingOrdinals are the ordinals below replicas that have no member, and are not getting one.
 func (d *decision) missingOrdinals() (all []int32) {
 	for n := range int32(d.facts.want) {

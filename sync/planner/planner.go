@@ -61,6 +61,3 @@ func resultOf(o plan.Observed) plan.Result {
 	}
 	return result
 }
-
-// paused reports whether the spec asks that nothing be changed.
-func (f *facts) paused() bool { return f.Group.Spec.Paused }

@@ -163,7 +163,7 @@ var defects = []defect{
 	{"reports: an address that the guest does not use yet is published", "vsphere/inventory/guest.go",
 		"all = slices.DeleteFunc(all, func(ip netip.Addr) bool { return isUnused(configs[ip].State) })", "",
 		[]layer{inventory}},
-	{"intents: a deletion with --cascade=orphan removes the VMs", "sync/planner/finalize.go",
+	{"intents: a deletion with --cascade=orphan removes the VMs", "sync/planner/facts.go",
 		"return f.Finalizing && f.Cascade == metav1.DeletePropagationOrphan", "_ = metav1.DeletePropagationOrphan\n\treturn false",
 		[]layer{through("Orphan")}},
 	{"lasting, vCenter is spared: each group tries a step that vCenter refuses to all groups", "sync/loop/cause.go",
