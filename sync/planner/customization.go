@@ -31,7 +31,7 @@ func (f *facts) customizationOf(m *member) plan.Customization {
 func (d *decision) findUntaken() (found []named) {
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
-		if len(m.Untaken) == 0 || !d.facts.runsUnready(m) {
+		if len(m.Untaken) == 0 || !m.runsUnready() {
 			continue
 		}
 		if due := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout); d.facts.Now.Before(due) {

@@ -225,6 +225,11 @@ func (m *member) isToMatchSpec() bool { return !m.leaves() && !m.Marked && !m.du
 // isOff reports whether the member is off, and should be on.
 func (m *member) isOff() bool { return m.isToMatchSpec() && !m.contested && m.Power != plan.PoweredOn }
 
+// isKept reports whether the member has a mark, and is not to be taken down.
+func (m *member) isKept() bool {
+	return m.Marked && !m.leaves() && m.fate != powerCycled && !m.duplicate && m.Reachable
+}
+
 // startable reports whether a member that is off can be powered on once it is prepared. Others are removed.
 func (d *decision) startable(m *member) bool {
 	return m.isOff() && (!m.unprepared() || d.facts.preparable(m))

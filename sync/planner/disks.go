@@ -8,15 +8,6 @@ import (
 // one that is too small grows, both while it runs. One on another datastore, or made otherwise, is replaced with its member
 // (cloneDifference).
 
-// disksDue says how the disks of a member differ from the spec in what can change in place. An adopted VM keeps its own, and those of one
-// that never ran are identified as it is prepared.
-func (f *facts) disksDue(m *member) string {
-	if m.Former.Entry != "" || m.unprepared() {
-		return ""
-	}
-	return plan.DisksToChange(&f.Group.Spec, m.VM.Disks)
-}
-
 // setDisks plans the change of disks of a member that is kept. A member that never ran is prepared first.
 func (s *steps) setDisks(m *member, why string) {
 	if _, later := s.stepOf[m.name]; !later {
@@ -33,13 +24,4 @@ func (s *steps) setDisksOf(m *member, reason string) bool {
 		s.diskFaults = append(s.diskFaults, named{Who: m.name, Fault: p.Fault})
 	}
 	return unblocked
-}
-
-// difference says how the member differs from the spec in anything.
-func (m *member) difference() string {
-	how := m.differs()
-	if how != "" && m.disks != "" {
-		how += " and "
-	}
-	return how + m.disks
 }

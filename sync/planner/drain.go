@@ -54,9 +54,6 @@ func (s *sets) drainsAll() bool {
 	return waits
 }
 
-// terminating reports whether a member's endpoints say so.
-func (f *facts) terminating(m *member) bool { return m.Marked || f.Finalizing && !f.paused() }
-
 // terminatingSince returns since when all endpoints of a member are known to be terminating; shown is false while one is not. If no slice has
 // the member, since is when it was marked; zero if unknown.
 func (f *facts) terminatingSince(m *member) (since time.Time, shown bool) {
@@ -81,24 +78,4 @@ func (f *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 		}
 	}
 	return since, true
-}
-
-// chosenSince returns when a member was marked or its group deleted, rounded up, because stamps and deletionTimestamps have whole seconds; zero
-// if unknown.
-func (f *facts) chosenSince(m *member) time.Time {
-	var since time.Time
-	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
-		since = m.MarkedAt.Add(time.Second)
-	}
-	if !f.Finalizing {
-		return since
-	}
-	deleted := f.FinalizingSince
-	if f.Group.DeletionTimestamp != nil && !f.Group.DeletionTimestamp.After(f.Now.Add(plan.ClockSkew)) {
-		deleted = f.Group.DeletionTimestamp.Time
-	}
-	if deleted = deleted.Add(time.Second); since.IsZero() || deleted.Before(since) {
-		return deleted
-	}
-	return since
 }

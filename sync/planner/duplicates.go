@@ -3,7 +3,6 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -48,7 +47,7 @@ func comparePlace(a, b *member) int {
 			return 0
 		case on:
 			return 1
-		case hasData(m):
+		case m.hasData():
 			return 2
 		case !m.IsStandby():
 			return 3
@@ -56,11 +55,6 @@ func comparePlace(a, b *member) int {
 		return 4
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.Created.Compare(a.Created), cmp.Compare(a.MoRef, b.MoRef))
-}
-
-// hasData reports whether a VM has persistent disks.
-func hasData(m *member) bool {
-	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
 }
 
 // settleDuplicates removes the duplicates. It comes before all other steps, because a duplicate and its member have one name, and so one step.
@@ -97,7 +91,7 @@ func (s *steps) settle(m *member) (unblocked bool) {
 	switch {
 	case m.markedForRemoval() && m.Why == plan.WhyDuplicate:
 		return s.remove(m, chosen, reason)
-	case m.Power == plan.PoweredOff && !hasData(m) && !wasOn:
+	case m.Power == plan.PoweredOff && !m.hasData() && !wasOn:
 		return s.remove(m, duplicate, reason+", and this one was never powered on")
 	}
 	return s.act(s.facts.marking(m, plan.WhyDuplicate, reason))

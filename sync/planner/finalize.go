@@ -221,7 +221,7 @@ func (s *sets) isAnnounced() bool {
 // unannounced reports whether a member of a deleted group must be marked before it is off: a replica that doesn't know of the
 // deletion would power it on again, while this one takes its persistent disks off. (Found by test/promises, seed 322267.)
 func (s *steps) unannounced(m *member) bool {
-	return s.facts.Finalizing && m.Generation < s.facts.Group.Generation && m.Quarantined.IsZero() && hasData(m) && !s.facts.refused(m, plan.Mark)
+	return s.facts.Finalizing && m.Generation < s.facts.Group.Generation && m.Quarantined.IsZero() && m.hasData() && !s.facts.refused(m, plan.Mark)
 }
 
 // announcement marks a member with the generation of the deletion.

@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -13,21 +12,9 @@ import (
 // the account's privileges), and none is restarted or replaced. Members that vCenter can't reach or show are never healed, and count as
 // unhealthy.
 
-// unreadySince returns when readiness.timeoutSeconds began for the member: when it was last ready, powered on, or restarted.
-func (m *member) unreadySince(now time.Time) time.Time {
-	began := m.since
-	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock; ignored if it is ahead of ours
-		began = m.Boot
-	}
-	if m.Restarted.After(began) {
-		began = m.Restarted
-	}
-	return began
-}
-
 // healable reports whether the member runs, is not ready, waits for no operator, and shows evidence that it is unhealthy. A member waits for an
 // operator if it has a pending question, its customization failed, or it did not take its addresses.
-func (s *sets) healable(m *member) bool { return s.facts.runsUnready(m) && s.isEvident(m) }
+func (s *sets) healable(m *member) bool { return m.runsUnready() && s.isEvident(m) }
 
 // isEvident reports whether there is evidence that a member that is not ready is unhealthy. Silent VMware Tools are no evidence: they are silent
 // during an upgrade, on all guests at once. Evidence is:
@@ -43,10 +30,6 @@ func (s *sets) isEvident(m *member) bool {
 		return false
 	}
 	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
-}
-
-func (f *facts) runsUnready(m *member) bool {
-	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !m.halting()
 }
 
 // unreadyTooLong reports whether the member has been healable for longer than readiness.timeoutSeconds.
@@ -70,7 +53,7 @@ func (d *decision) unhealthy(m *member) bool {
 	}
 	counts := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay)
 	d.wake.note(counts)
-	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
+	return m.runsUnready() && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
 }
 
 // healing is the reason of members that stay unready.

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,6 +96,32 @@ func (m *member) differs() string {
 	return m.resize + m.outdated
 }
 
+// difference says how the member differs from the spec in anything.
+func (m *member) difference() string {
+	how := m.differs()
+	if how != "" && m.disks != "" {
+		how += " and "
+	}
+	return how + m.disks
+}
+
+// nominate nominates the member to be replaced. reason is for the status.
+func (m *member) nominate(why plan.Why, reason string) { m.nominated, m.why = why, reason }
+
+// unprepared reports whether a member must not be powered on yet.
+func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
+
+// preparable reports whether a member can be prepared with the present spec, because it was cloned from it. (Other user data
+// raises no generation, and does not concern Prepare.) A member that never ran and can't be prepared is removed.
+func (f *facts) preparable(m *member) bool {
+	return m.outdated == "" && f.revision != "" || m.Generation == f.Group.Generation
+}
+
+// hasData reports whether a VM has persistent disks.
+func (m *member) hasData() bool {
+	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
+}
+
 // examine finds the facts about the i-th member that depend on no other member.
 func (s *sets) examine(i int) {
 	m := &s.members[i]
@@ -178,6 +205,18 @@ func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
 // request has the boot time that vCenter reported, so no two clocks are compared. An old request doesn't count: the guest ignored it.
 func (m *member) halting() bool { return !m.haltsUntil.IsZero() }
 
+// unreadySince returns when readiness.timeoutSeconds began for the member: when it was last ready, powered on, or restarted.
+func (m *member) unreadySince(now time.Time) time.Time {
+	began := m.since
+	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock; ignored if it is ahead of ours
+		began = m.Boot
+	}
+	if m.Restarted.After(began) {
+		began = m.Restarted
+	}
+	return began
+}
+
 // haltsUntil returns until when a VM counts as halting; zero if it does not.
 func (f *facts) haltsUntil(vm *plan.VM) time.Time {
 	if vm.Power != plan.PoweredOn || vm.Shutdown.At.IsZero() || !plan.SameBoot(vm.Shutdown.Boot, vm.Boot) {
@@ -204,6 +243,37 @@ func (f *facts) takenDown(m *member) bool {
 	return p.Op.TakesDown() && (p.State == plan.Running || !p.Fault.Untried) || p.Tried.TakesDown()
 }
 
+// isMarking reports whether this replica is writing the mark of a member.
+func (f *facts) isMarking(m *member) bool {
+	p := f.Pending[m.name]
+	return p.Op == plan.Mark && p.State == plan.Running && (p.MoRef == "" || p.MoRef == m.MoRef)
+}
+
+// chosenSince returns when a member was marked or its group deleted, rounded up, because stamps and deletionTimestamps have whole seconds; zero
+// if unknown.
+func (f *facts) chosenSince(m *member) time.Time {
+	var since time.Time
+	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
+		since = m.MarkedAt.Add(time.Second)
+	}
+	if !f.Finalizing {
+		return since
+	}
+	deleted := f.FinalizingSince
+	if f.Group.DeletionTimestamp != nil && !f.Group.DeletionTimestamp.After(f.Now.Add(plan.ClockSkew)) {
+		deleted = f.Group.DeletionTimestamp.Time
+	}
+	if deleted = deleted.Add(time.Second); since.IsZero() || deleted.Before(since) {
+		return deleted
+	}
+	return since
+}
+
+// runsUnready reports whether the member is on, and nothing but its readiness is missing: it neither halts nor waits for an operator.
+func (m *member) runsUnready() bool {
+	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !m.halting()
+}
+
 // sizeDifference says how a VM's size differs from the spec.
 func (f *facts) sizeDifference(vm *plan.VM) string {
 	var in []string
@@ -220,6 +290,15 @@ func (f *facts) sizeDifference(vm *plan.VM) string {
 		return ""
 	}
 	return "has " + strings.Join(in, " and ")
+}
+
+// disksDue says how the disks of a member differ from the spec in what can change in place. An adopted VM keeps its own, and those of one
+// that never ran are identified as it is prepared.
+func (f *facts) disksDue(m *member) string {
+	if m.Former.Entry != "" || m.unprepared() {
+		return ""
+	}
+	return plan.DisksToChange(&f.Group.Spec, m.VM.Disks)
 }
 
 // cloneDifference says how a VM differs from one cloned now; empty if it doesn't. ages is when its age will make it differ; zero if it differs

@@ -245,7 +245,7 @@ func (s *sets) unconfirmed() (names []string) {
 // notReady names the members that run but are not ready.
 func (r *report) notReady() (names []string) {
 	for i := range r.sets.members {
-		if m := &r.sets.members[i]; r.facts.runsUnready(m) && !m.leaves() {
+		if m := &r.sets.members[i]; m.runsUnready() && !m.leaves() {
 			names = append(names, m.display())
 		}
 	}

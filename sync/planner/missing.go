@@ -261,7 +261,7 @@ func (s *sets) sortReturned() {
 			away := s.facts.awayAs(m)
 			listed := s.facts.isListedGivenUp(m.InstanceUUID)
 			m.returned = listed || away != nil
-			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.givesUp(away))) && !hasData(m)
+			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.givesUp(away))) && !m.hasData()
 		}
 	}
 }

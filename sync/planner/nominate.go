@@ -1,7 +1,5 @@
 package planner
 
-import "codeconnect.vmworld.com/vmgroup/sync/plan"
-
 // reason nominates members to be replaced. None takes a member down: selectForRemoval selects among the nominated members and those that are
 // too many, since all share maxUnavailable, maxSurge and one order. order lists the members that can be removed, the first to go in front.
 type reason interface {
@@ -22,6 +20,3 @@ type reason interface {
 func (d *decision) reasons() []reason {
 	return []reason{&d.update, requested{}, &d.healing, fullHost{}}
 }
-
-// nominate nominates the member to be replaced. reason is for the status.
-func (m *member) nominate(why plan.Why, reason string) { m.nominated, m.why = why, reason }

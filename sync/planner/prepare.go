@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"strings"
-
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -11,23 +9,13 @@ import (
 // the start, and its guest finds its network at the first boot. Later changes of tags and attributes are made while it
 // runs.
 
-// unprepared reports whether a member must not be powered on yet.
-func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
-
-// preparable reports whether a member can be prepared with the present spec, because it was cloned from it. (Other user data
-// raises no generation, and does not concern Prepare.) A member that never ran and can't be prepared is removed.
-func (f *facts) preparable(m *member) bool {
-	return m.outdated == "" && f.revision != "" || m.Generation == f.Group.Generation
-}
-
 // prepareFirst prepares a member that is off, before it is powered on for the first time.
 func (s *steps) prepareFirst(m *member, why string) {
 	s.prepareMember(m, why)
 	m.begins(starting, !m.blocked[preparing])
 }
 
-// prepareMember prepares a member, or brings its tags and attributes up to date. If it has another step already, that one is what is
-// markedForRemoval on.
+// prepareMember prepares a member, or brings its tags and attributes up to date. If it has another step already, that step comes first.
 func (s *steps) prepareMember(m *member, why string) {
 	if _, later := s.stepOf[m.name]; !later {
 		m.begins(preparing, s.prepare(m, why))

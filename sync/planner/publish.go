@@ -42,6 +42,9 @@ func (s *sets) published() []children.Member {
 	return children.ByOrdinal(all)
 }
 
+// terminating reports whether a member's endpoints say so.
+func (f *facts) terminating(m *member) bool { return m.Marked || f.Finalizing && !f.paused() }
+
 // publisher makes the children of the group.
 func (f *facts) publisher() children.Publisher {
 	return children.Publisher{Observed: f.Observed, VCenterKnown: f.vCenterKnown, Invalid: f.invalid}

@@ -261,11 +261,6 @@ func (s *sets) membersText() string {
 	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
 }
 
-// isKept reports whether the member has a mark, and is not to be taken down.
-func (m *member) isKept() bool {
-	return m.Marked && !m.leaves() && m.fate != powerCycled && !m.duplicate && m.Reachable
-}
-
 // unmark withdraws the mark of a member that is not to be taken down: two replicas of the server marked members at once, or the spec has
 // changed. While such a mark exists, no serving member is taken down: another replica may be acting on the mark.
 func (s *steps) unmark(m *member, why string) {
@@ -302,12 +297,6 @@ func (f *facts) announcing() bool {
 		}
 	}
 	return false
-}
-
-// isMarking reports whether this replica is writing the mark of a member.
-func (f *facts) isMarking(m *member) bool {
-	p := f.Pending[m.name]
-	return p.Op == plan.Mark && p.State == plan.Running && (p.MoRef == "" || p.MoRef == m.MoRef)
 }
 
 // canMark reports whether a member that may serve can be marked. A mark makes a member's endpoints terminating. While another member still has
