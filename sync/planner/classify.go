@@ -1,4 +1,4 @@
-// This file sorts the VMs and the ordinals of a group into sets.
+// This file sorts the VMs and the ordinals of a group into sets, and examines each member.
 
 package planner
 
@@ -7,39 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// sets are the VMs of a group, and the ordinals without a VM. They are empty while vCenter's state is unknown.
-type sets struct {
-	facts               *facts
-	members             []member               // by ordinal and moRef, without standby members
-	standby             []member               // standby members, by ordinal and moRef
-	quarantined         []member               // VMs that were members, and are kept in quarantine
-	free                []*member              // ordinals whose VM is being created
-	asking              []*member              // VMs of all three kinds that wait for an operator's answer
-	notFound            []notFoundMember       // members in the status that vCenter neither shows nor has reported as removed
-	notFoundQuarantined []v1alpha1.Quarantined // VMs in quarantine, likewise
-	// notFoundStandby are standby members, likewise. standbyComing are the ordinals of standby members that are being cloned.
-	notFoundStandby  []v1alpha1.StandbyMember
-	standbyComing    []int32
-	ordinals         int               // number of different ordinals of members and notFound
-	arriving         []int32           // ordinals of members that are being cloned or adopted
-	ordinalsNotFound int               // number of those that only notFound has
-	gone             []v1alpha1.Member // members in the status that vCenter reported as removed
-	givenUp          []notFoundMember  // missing members that were given up, and whose ordinal no other VM has
-	replaced         []v1alpha1.Member // missing members that were given up, and whose ordinal another VM has
-	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, for look-ups: a status can have thousands.
-	unseen, unseenStandby map[int32]bool
-	// draining: the members of a deleted group are being drained.
-	draining bool
-	wake     wake
-	// suppressed is why failed probes don't make members unready; nil if they do.
-	suppressed *plan.Fault
-}
-
+// classify finds the sets.
 func classify(f *facts) *sets {
 	s := &sets{facts: f, wake: wake{now: f.Now}, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
 	if !s.facts.vCenterKnown {
@@ -50,7 +24,7 @@ func classify(f *facts) *sets {
 	s.draining = s.drainsAll()
 	s.sortNotFound()
 	s.ordinals, s.ordinalsNotFound = s.countOrdinals()
-	s.examineStandby()
+	s.sortNotFoundStandby()
 	s.contestUnseen()
 	s.sortArriving()
 	s.sortReturned()
@@ -78,7 +52,64 @@ func (s *sets) sortMembers() {
 	for i := range s.members {
 		s.examine(i)
 	}
+	for i := range s.standby {
+		s.compare(&s.standby[i])
+	}
 	s.findSuppressed()
+}
+
+// examine finds the facts about the i-th member that depend on no other member.
+func (s *sets) examine(i int) {
+	m := &s.members[i]
+	m.uncustomized = s.facts.uncustomized(m, i)
+	if s.facts.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // where the probe got an answer, even if the guest reports nothing
+		m.IPs = m.Reached()
+	}
+	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.facts.isAnswering(m, i)
+	m.since = s.facts.readySince(m, i)
+	s.wake.note(m.haltsUntil)
+	m.serving = m.ready && !m.halting() && !s.facts.takenDown(m)
+	if m.serving && s.facts.Now.Sub(m.since) < s.facts.policy.MinReady {
+		m.serving = false
+		s.wake.note(m.since.Add(s.facts.policy.MinReady))
+	}
+	m.heldUntil = s.facts.heldUntil(m)
+	s.wake.note(m.heldUntil)
+	s.compare(m)
+}
+
+// compare finds how a member or a standby member differs from the spec.
+func (s *sets) compare(m *member) {
+	var ages time.Time
+	m.outdated, ages = s.facts.cloneDifference(&m.VM)
+	s.wake.note(ages)
+	m.resize, m.disks = s.facts.sizeDifference(&m.VM), s.facts.disksDue(m)
+}
+
+// isReady reports whether a member satisfies readiness.check. What VMware Tools reported since the VM was powered on counts, even while they
+// are silent. A guest that was given static addresses has to report some before it is ready, so that an update doesn't continue before the
+// addresses are compared. A member that was ready stays ready without them.
+func (f *facts) isReady(m *member, i int) bool {
+	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
+		return false
+	}
+	switch f.policy.Check {
+	case v1alpha1.ReadyToolsRunning:
+		return m.HasReported()
+	case v1alpha1.ReadyGuestIP:
+		return len(m.IPs) > 0
+	}
+	return len(m.Given()) == 0 || len(m.IPs) > 0 || f.wasReady(m, i)
+}
+
+// readySince returns when the member's readiness last changed. The status keeps that time, as a Pod's Ready condition does. If the status is
+// lost or stale, the server waits longer, never shorter.
+func (f *facts) readySince(m *member, i int) time.Time {
+	since := sinceWhen(seenReady(f.record(m.MoRef, i), m.ready), seenReady(f.noticed(m.MoRef, i), m.ready))
+	if since.IsZero() {
+		return f.Now.UTC().Truncate(time.Second)
+	}
+	return since
 }
 
 func (s *sets) sortArriving() {
@@ -98,21 +129,4 @@ func (s *sets) sortArriving() {
 			}
 		}
 	}
-}
-
-// has reports whether vCenter shows a member with that ordinal.
-func (s *sets) has(ordinal int32) bool {
-	_, found := slices.BinarySearchFunc(s.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
-	return found
-}
-
-func (s *sets) isNotFound(ordinal int32) bool {
-	return s.unseen[ordinal]
-}
-
-// taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that
-// is being cloned; or a VM on its way to quarantine still has its name.
-func (d *decision) taken(ordinal int32) bool {
-	return d.sets.has(ordinal) || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
-		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }

@@ -122,60 +122,6 @@ func (m *member) hasData() bool {
 	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
 }
 
-// examine finds the facts about the i-th member that depend on no other member.
-func (s *sets) examine(i int) {
-	m := &s.members[i]
-	m.uncustomized = s.facts.uncustomized(m, i)
-	if s.facts.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // where the probe got an answer, even if the guest reports nothing
-		m.IPs = m.Reached()
-	}
-	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.facts.isAnswering(m, i)
-	m.since = s.facts.readySince(m, i)
-	s.wake.note(m.haltsUntil)
-	m.serving = m.ready && !m.halting() && !s.facts.takenDown(m)
-	if m.serving && s.facts.Now.Sub(m.since) < s.facts.policy.MinReady {
-		m.serving = false
-		s.wake.note(m.since.Add(s.facts.policy.MinReady))
-	}
-	m.heldUntil = s.facts.heldUntil(m)
-	s.wake.note(m.heldUntil)
-	s.compare(m)
-}
-
-// compare finds how a member differs from the spec.
-func (s *sets) compare(m *member) {
-	var ages time.Time
-	m.outdated, ages = s.facts.cloneDifference(&m.VM)
-	s.wake.note(ages)
-	m.resize, m.disks = s.facts.sizeDifference(&m.VM), s.facts.disksDue(m)
-}
-
-// isReady reports whether a member satisfies readiness.check. What VMware Tools reported since the VM was powered on counts, even while they
-// are silent. A guest that was given static addresses has to report some before it is ready, so that an update doesn't continue before the
-// addresses are compared. A member that was ready stays ready without them.
-func (f *facts) isReady(m *member, i int) bool {
-	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
-		return false
-	}
-	switch f.policy.Check {
-	case v1alpha1.ReadyToolsRunning:
-		return m.HasReported()
-	case v1alpha1.ReadyGuestIP:
-		return len(m.IPs) > 0
-	}
-	return len(m.Given()) == 0 || len(m.IPs) > 0 || f.wasReady(m, i)
-}
-
-// readySince returns when the member's readiness last changed. The status keeps that time, as a Pod's Ready condition does. If the status is
-// lost or stale, the server waits longer, never shorter.
-func (f *facts) readySince(m *member, i int) time.Time {
-	since := sinceWhen(seenReady(f.record(m.MoRef, i), m.ready), seenReady(f.noticed(m.MoRef, i), m.ready))
-	if since.IsZero() {
-		return f.Now.UTC().Truncate(time.Second)
-	}
-	return since
-}
-
 // record returns the stored status of a VM. Its index is i, unless members were added or removed since.
 func (f *facts) record(moRef string, i int) *v1alpha1.Member {
 	return recordIn(f.Group.Status.Members, moRef, i)

@@ -33,13 +33,8 @@ func (s *sets) splitStandby() {
 	s.members = serving
 }
 
-// examineStandby finds how standby members differ from the spec, and the recorded standby members that vCenter neither shows nor has reported
-// as removed.
-func (s *sets) examineStandby() {
-	for i := range s.standby {
-		m := &s.standby[i]
-		s.compare(m)
-	}
+// sortNotFoundStandby finds the recorded standby members that vCenter neither shows nor has reported as removed.
+func (s *sets) sortNotFoundStandby() {
 	here, filled := make(map[string]bool, len(s.facts.State.VMs)), make(map[int32]bool, len(s.facts.State.VMs))
 	for i := range s.facts.State.VMs {
 		vm := &s.facts.State.VMs[i]

@@ -84,23 +84,6 @@ func (r *report) bootTime(m *member, i int) metav1.Time {
 	return metav1.NewTime(m.Boot.UTC().Truncate(time.Second))
 }
 
-func oneIf(is bool) int32 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-func (s *sets) countReady() int {
-	n := 0
-	for i := range s.members {
-		if s.members[i].ready {
-			n++
-		}
-	}
-	return n
-}
-
 func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
 	if len(r.sets.quarantined)+len(r.sets.notFoundQuarantined) == 0 {
 		return nil

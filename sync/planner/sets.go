@@ -1,0 +1,69 @@
+// This file has the second stage of a plan, which classify makes.
+
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// sets are the VMs of a group, and the ordinals without a VM. They are empty while vCenter's state is unknown.
+type sets struct {
+	facts               *facts
+	members             []member               // by ordinal and moRef, without standby members
+	standby             []member               // standby members, by ordinal and moRef
+	quarantined         []member               // VMs that were members, and are kept in quarantine
+	free                []*member              // ordinals whose VM is being created
+	asking              []*member              // VMs of all three kinds that wait for an operator's answer
+	notFound            []notFoundMember       // members in the status that vCenter neither shows nor has reported as removed
+	notFoundQuarantined []v1alpha1.Quarantined // VMs in quarantine, likewise
+	// notFoundStandby are standby members, likewise. standbyComing are the ordinals of standby members that are being cloned.
+	notFoundStandby  []v1alpha1.StandbyMember
+	standbyComing    []int32
+	ordinals         int               // number of different ordinals of members and notFound
+	arriving         []int32           // ordinals of members that are being cloned or adopted
+	ordinalsNotFound int               // number of those that only notFound has
+	gone             []v1alpha1.Member // members in the status that vCenter reported as removed
+	givenUp          []notFoundMember  // missing members that were given up, and whose ordinal no other VM has
+	replaced         []v1alpha1.Member // missing members that were given up, and whose ordinal another VM has
+	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, for look-ups: a status can have thousands.
+	unseen, unseenStandby map[int32]bool
+	// draining: the members of a deleted group are being drained.
+	draining bool
+	wake     wake
+	// suppressed is why failed probes don't make members unready; nil if they do.
+	suppressed *plan.Fault
+}
+
+// has reports whether vCenter shows a member with that ordinal.
+func (s *sets) has(ordinal int32) bool {
+	_, found := slices.BinarySearchFunc(s.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
+	return found
+}
+
+// isNotFound reports whether a member with that ordinal is recorded that vCenter neither shows nor has reported as removed.
+func (s *sets) isNotFound(ordinal int32) bool {
+	return s.unseen[ordinal]
+}
+
+// countReady counts the members that are ready.
+func (s *sets) countReady() int {
+	n := 0
+	for i := range s.members {
+		if s.members[i].ready {
+			n++
+		}
+	}
+	return n
+}
+
+// oneIf is for counting.
+func oneIf(is bool) int32 {
+	if is {
+		return 1
+	}
+	return 0
+}
