@@ -15,6 +15,11 @@ func (s *steps) setDisks(m *member, why string) {
 	}
 }
 
+// giveData gives a member its persistent disks, before it is powered on.
+func (s *steps) giveData(m *member, why string) {
+	m.begins(starting, s.setDisksOf(m, why))
+}
+
 // setDisksOf changes the disks of a member, and reports whether nothing blocks that.
 func (s *steps) setDisksOf(m *member, reason string) bool {
 	details, _ := s.facts.details(m.Ordinal)

@@ -308,8 +308,3 @@ func (s *steps) canMark(m *member) bool {
 	m.waits = &choice
 	return false
 }
-
-func (f *facts) marking(m *member, why plan.Why, reason string) plan.Action {
-	return plan.Action{Op: plan.Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Args: plan.MarkArgs{Why: why}, Generation: f.Group.Generation, Reason: reason}
-}

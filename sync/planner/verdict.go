@@ -70,24 +70,6 @@ func (d *decision) allVMs() iter.Seq[*member] {
 	}
 }
 
-// doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
-func (s *steps) doing(what ...activity) (n int) {
-	for m := range s.decision.allVMs() {
-		for _, a := range what {
-			n += int(oneIf(m.does[a] && !m.blocked[a]))
-		}
-	}
-	return n
-}
-
-// missing counts the members that are to be cloned and whose clones are not running.
-func (s *steps) missing() (n int) {
-	for _, m := range s.decision.free {
-		n += int(oneIf(m.missing))
-	}
-	return n
-}
-
 // isUpdating reports whether members are to be replaced or resized, now or later, by the update or because spec.replace names them.
 func (d *decision) isUpdating() bool {
 	return d.update.changes || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.nominated == plan.WhyReplace })

@@ -1,0 +1,129 @@
+// This file finds the next steps of a group that is not being deleted.
+
+package planner
+
+import (
+	"maps"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
+)
+
+// stepsOf finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
+// existing members keep theirs, and new ones take the lowest free ordinals.
+func stepsOf(d *decision) *steps {
+	s := newSteps(d)
+	if s.facts.blockedBy != nil {
+		return s
+	}
+	if s.decision.update.stuck != nil {
+		s.faults = append(s.faults, named{Fault: *s.decision.update.stuck})
+	}
+	s.faults = append(s.faults, s.decision.incorrect...)
+	s.settleDuplicates()
+	s.setRules()
+	for m := range s.decision.allVMs() {
+		for _, need := range m.needs {
+			nextSteps[need.what](s, m, need.why)
+		}
+	}
+	s.holdClones()
+	s.reportNotReplaced()
+	s.collectFaults()
+	return s
+}
+
+// nextSteps plan the next step for a VM or an ordinal, from its need and the VM's current state. Of two steps for one member, only the first
+// is taken; a duplicate already has one (settleDuplicates).
+//
+//	need              the VM now                                    next step
+//	----------------  --------------------------------------------  ------------------------------------------------
+//	needsUnmark       any                                           Unmark
+//	needsPromotion    any                                           PowerOn, which promotes it
+//	needsRemoval      not marked                                    Mark; of one that is replaced, its successor first
+//	needsRemoval      marked, its preconditions passed              ShutdownGuest, PowerOff, DeleteDisks,
+//	                                                                then Quarantine or Destroy (remove)
+//	needsAdoption     in its former folder, or with its former name Move, Rename
+//	needsReset        on                                            Reset
+//	needsSize         off, or on where it can grow                  Reconfigure
+//	needsSize         on, its turn                                  Mark; then ShutdownGuest or PowerOff
+//	needsData         off                                           SetDisks
+//	needsPreparation  off                                           Prepare
+//	needsPower        off, and the DRS rules are set, if required   PowerOn
+//	needsTags         any                                           Prepare
+//	needsDisks        any                                           SetDisks
+//	needsDiscard      not marked                                    Mark; of one that is cloned again, its successor first
+//	needsDiscard      marked                                        Destroy (remove)
+//	needsUpkeep       off                                           Prepare, SetDisks, Reconfigure
+//	needsReturn       in quarantine                                 Rename, Move, Unmark
+//	needsQuarantine   on since it went there                        PowerOff
+//	needsQuarantine   with a member's name, or in its folder        Rename, CreateQuarantine, Move
+//	needsDestruction  off                                           Destroy (remove)
+//	needsAdopting     no member                                     CreateFolder, Adopt
+//	needsClone        none                                          CreateFolder, Clone
+var nextSteps = [allNeeds]func(s *steps, m *member, why string){
+	needsUnmark:      (*steps).unmark,
+	needsPromotion:   (*steps).promoteStandby,
+	needsRemoval:     (*steps).removeChosen,
+	needsAdoption:    (*steps).finishAdoption,
+	needsReset:       (*steps).reset,
+	needsSize:        (*steps).resizeInPlace,
+	needsData:        (*steps).giveData,
+	needsPreparation: (*steps).prepareFirst,
+	needsPower:       (*steps).powerOn,
+	needsTags:        (*steps).prepareMember,
+	needsDisks:       (*steps).setDisks,
+	needsDiscard:     (*steps).discardStandby,
+	needsUpkeep:      (*steps).updateStandby,
+	needsReturn:      (*steps).returnMember,
+	needsQuarantine:  (*steps).quarantine,
+	needsDestruction: (*steps).destroyQuarantined,
+	needsAdopting:    (*steps).adoptOne,
+	needsClone:       (*steps).makeClone,
+}
+
+// powerOn powers a member on, unless it was cloned for another spec and never prepared: then it is removed.
+func (s *steps) powerOn(m *member, why string) {
+	unblocked := true
+	switch {
+	case !s.decision.startable(m), s.facts.awaitsRules():
+	case m.Standby:
+		unblocked = s.act(s.facts.promotion(m, why))
+	default:
+		unblocked = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
+	}
+	m.begins(starting, unblocked)
+}
+
+// collectFaults adds the faults of members without a wanted action.
+func (s *steps) collectFaults() {
+	s.faults = append(s.faults, s.decision.quarantinedOn()...)
+	s.collectStalled()
+	s.faults = append(s.faults, s.sets.failedCustomizations(false)...)
+	s.faults = append(s.faults, s.decision.untaken...)
+	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before a member has to be recreated
+		s.blockClone("", *s.facts.Related.Fault)
+	}
+	for _, ordinal := range slices.Concat(s.decision.arriving, s.decision.standbyComing) {
+		name := plan.MemberName(s.facts.Group.Name, ordinal)
+		if f := s.facts.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
+			s.faults = append(s.faults, named{Who: name, Fault: f})
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(s.facts.Pending)) { // each time, a change looks done until it is undone
+		if _, planned := s.stepOf[who]; !planned && s.facts.Pending[who].Fault.Reason == plan.ReasonChangeUndone {
+			s.faults = append(s.faults, named{Who: who, Fault: s.facts.Pending[who].Fault})
+		}
+	}
+	s.holdMissing()
+	if s.sets.suppressed != nil {
+		s.faults = append(s.faults, named{Fault: *s.sets.suppressed})
+	}
+	if s.decision.healing.suspended != "" {
+		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.decision.healing.suspended}})
+	}
+	if names := s.facts.publisher().Conflicting(); len(names) > 0 {
+		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})
+	}
+}
