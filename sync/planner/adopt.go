@@ -109,16 +109,3 @@ func (s *steps) finishAdoption(m *member, why string) {
 	}
 	s.act(a)
 }
-
-// adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.
-func (r *report) adoptedEntries() []string {
-	var done []string
-	for _, entry := range r.facts.Group.Spec.Adopt {
-		is := slices.Contains(r.facts.Group.Status.Adopted, entry) ||
-			slices.ContainsFunc(r.facts.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
-		if is {
-			done = append(done, entry)
-		}
-	}
-	return done
-}

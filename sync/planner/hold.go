@@ -19,10 +19,6 @@ func (f *facts) heldUntil(m *member) time.Time {
 	return f.holds.Until(m.name, m.MoRef, since, f.Now)
 }
 
-func (r *report) heldMessage(m *member) string {
-	return r.facts.holds.Text(m.name, m.MoRef, m.heldUntil)
-}
-
 // holdsAny reports whether a member of a deleted group is held: the children that still exist are kept until that is over.
 func (s *sets) holdsAny() bool {
 	for i := range s.members {

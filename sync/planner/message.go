@@ -131,6 +131,28 @@ func (r *report) rulesText(int) string {
 	return "setting the group's DRS rules"
 }
 
+// waiting counts the members that wait for preconditions, and waitingText has a sentence for each precondition.
+func (r *report) waiting() (n int) {
+	for i := range r.sets.members {
+		n += int(oneIf(r.sets.members[i].waits != nil && r.sets.members[i].waits.says != ""))
+	}
+	return n
+}
+
+func (r *report) waitingText(int) string {
+	var texts []string
+	for _, g := range preconditions {
+		n := 0
+		for i := range r.sets.members {
+			n += int(oneIf(r.sets.members[i].waits == g))
+		}
+		if g.says != "" && n > 0 {
+			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
 // waits says what the group waits for, or leaves alone.
 func (r *report) waits() (texts []string) {
 	if r.steps.waitDisks {
@@ -277,6 +299,12 @@ func (r *report) busy() bool {
 		}
 	}
 	return slices.ContainsFunc(r.steps.wanted, func(s step) bool { return s.starts && !r.concernsStandbyOnly(s.VM) })
+}
+
+// concernsStandbyOnly reports whether a step concerns a standby member alone. Such a step doesn't keep the group from being RUNNING.
+func (r *report) concernsStandbyOnly(name string) bool {
+	return slices.ContainsFunc(r.sets.standby, func(m member) bool { return m.name == name }) ||
+		slices.ContainsFunc(r.decision.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.

@@ -1,9 +1,7 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -90,26 +88,4 @@ func (s *steps) isRelieved(m *member) (is bool, again time.Time) {
 	return s.facts.Finalizing || !m.duplicate || !serves || s.decision.slack >= 0 || !slices.ContainsFunc(s.sets.members, func(x member) bool {
 		return x.Ordinal == m.Ordinal && !x.duplicate && x.Power == plan.PoweredOn && !x.serving
 	}), time.Time{}
-}
-
-// waiting counts the members that wait for preconditions, and waitingText has a sentence for each precondition.
-func (r *report) waiting() (n int) {
-	for i := range r.sets.members {
-		n += int(oneIf(r.sets.members[i].waits != nil && r.sets.members[i].waits.says != ""))
-	}
-	return n
-}
-
-func (r *report) waitingText(int) string {
-	var texts []string
-	for _, g := range preconditions {
-		n := 0
-		for i := range r.sets.members {
-			n += int(oneIf(r.sets.members[i].waits == g))
-		}
-		if g.says != "" && n > 0 {
-			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))
-		}
-	}
-	return strings.Join(texts, "; ")
 }

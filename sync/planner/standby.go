@@ -292,30 +292,3 @@ func prefixed(prefix, text string) string {
 	}
 	return prefix + text
 }
-
-// concernsStandbyOnly reports whether a step concerns a standby member alone. Such a step doesn't keep the group from being RUNNING.
-func (r *report) concernsStandbyOnly(name string) bool {
-	return slices.ContainsFunc(r.sets.standby, func(m member) bool { return m.name == name }) ||
-		slices.ContainsFunc(r.decision.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
-}
-
-func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
-	if len(r.sets.standby) == 0 {
-		return slices.Clone(r.sets.notFoundStandby)
-	}
-	all := make([]v1alpha1.StandbyMember, 0, len(r.sets.standby)+len(r.sets.notFoundStandby))
-	for i := range r.sets.standby {
-		m := &r.sets.standby[i]
-		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal),
-			Host: plan.Printable(m.Host), Revision: m.Revision, Ready: r.sets.fit(m)}
-		if !s.Ready {
-			s.Reason, s.Message = r.why(m)
-		}
-		if s.Reason == reasonOff {
-			s.Reason, s.Message = plan.ReasonDiffers, cmp.Or(m.differs(), "it is being prepared, promoted or recreated")
-		}
-		s.Message = plan.Printable(s.Message)
-		all = append(all, s)
-	}
-	return append(all, r.sets.notFoundStandby...)
-}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,18 +12,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
-
-// report is what a plan reports: status, message, verdicts, Events. It decides nothing.
-type report struct {
-	facts    *facts
-	sets     *sets
-	decision *decision
-	steps    *steps
-}
-
-func reportOf(s *steps) *report {
-	return &report{facts: s.facts, sets: s.sets, decision: s.decision, steps: s}
-}
 
 // status returns the new status. While vCenter's state is unknown, the status keeps its figures.
 func (r *report) status(message string) v1alpha1.VmGroupStatus {
@@ -84,6 +73,17 @@ func (r *report) bootTime(m *member, i int) metav1.Time {
 	return metav1.NewTime(m.Boot.UTC().Truncate(time.Second))
 }
 
+// vanishedAt is when a member vanished that is back and one too many; zero for others.
+func (r *report) vanishedAt(m *member) metav1.Time {
+	if !m.returned {
+		return metav1.Time{}
+	}
+	if was := r.facts.awayAs(m); was != nil && !was.VanishedAt.IsZero() {
+		return metav1.NewTime(was.VanishedAt.UTC())
+	}
+	return metav1.NewTime(r.facts.Now.UTC().Truncate(time.Second))
+}
+
 func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
 	if len(r.sets.quarantined)+len(r.sets.notFoundQuarantined) == 0 {
 		return nil
@@ -94,6 +94,73 @@ func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
 		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
 	return append(all, r.sets.notFoundQuarantined...)
+}
+
+func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
+	if len(r.sets.standby) == 0 {
+		return slices.Clone(r.sets.notFoundStandby)
+	}
+	all := make([]v1alpha1.StandbyMember, 0, len(r.sets.standby)+len(r.sets.notFoundStandby))
+	for i := range r.sets.standby {
+		m := &r.sets.standby[i]
+		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal),
+			Host: plan.Printable(m.Host), Revision: m.Revision, Ready: r.sets.fit(m)}
+		if !s.Ready {
+			s.Reason, s.Message = r.why(m)
+		}
+		if s.Reason == reasonOff {
+			s.Reason, s.Message = plan.ReasonDiffers, cmp.Or(m.differs(), "it is being prepared, promoted or recreated")
+		}
+		s.Message = plan.Printable(s.Message)
+		all = append(all, s)
+	}
+	return append(all, r.sets.notFoundStandby...)
+}
+
+// givenUpStatuses lists the VMs that were given up, until they are members again, or in quarantine.
+func (r *report) givenUpStatuses() []v1alpha1.GivenUp {
+	var all []v1alpha1.GivenUp
+	add := func(name, moRef, instanceUUID string) {
+		if instanceUUID != "" && !slices.ContainsFunc(all, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == instanceUUID }) {
+			all = append(all, v1alpha1.GivenUp{Name: name, MoRef: moRef, InstanceUUID: instanceUUID})
+		}
+	}
+	for _, g := range r.facts.Group.Status.GivenUp {
+		if !r.isSettled(g.InstanceUUID) {
+			add(g.Name, g.MoRef, g.InstanceUUID)
+		}
+	}
+	for _, m := range r.sets.replaced {
+		add(plan.MemberName(r.facts.Group.Name, m.Ordinal), m.MoRef, m.InstanceUUID)
+	}
+	for i := range r.sets.givenUp {
+		add(plan.MemberName(r.facts.Group.Name, r.sets.givenUp[i].Ordinal), r.sets.givenUp[i].MoRef, r.sets.givenUp[i].InstanceUUID)
+	}
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; m.givenUp {
+			add(m.name, m.MoRef, m.InstanceUUID)
+		}
+	}
+	return all[max(0, len(all)-v1alpha1.MaxVMsGivenUp):]
+}
+
+// isSettled reports whether a VM that was given up is back, and what becomes of it is settled: it is the member, or in quarantine.
+func (r *report) isSettled(instanceUUID string) bool {
+	return slices.ContainsFunc(r.sets.members, func(m member) bool { return m.InstanceUUID == instanceUUID && !m.duplicate && !m.givenUp }) ||
+		slices.ContainsFunc(r.sets.quarantined, func(q member) bool { return q.InstanceUUID == instanceUUID })
+}
+
+// adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.
+func (r *report) adoptedEntries() []string {
+	var done []string
+	for _, entry := range r.facts.Group.Spec.Adopt {
+		is := slices.Contains(r.facts.Group.Status.Adopted, entry) ||
+			slices.ContainsFunc(r.facts.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
+		if is {
+			done = append(done, entry)
+		}
+	}
+	return done
 }
 
 func (r *report) memberStatuses() []v1alpha1.Member {
@@ -175,6 +242,10 @@ func (r *report) why(m *member) (reason, message string) {
 		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: it counts as ready by their last report since its power-on"
 	}
 	return "", ""
+}
+
+func (r *report) heldMessage(m *member) string {
+	return r.facts.holds.Text(m.name, m.MoRef, m.heldUntil)
 }
 
 // together joins the texts that are not empty.
