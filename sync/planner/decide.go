@@ -7,29 +7,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// decision is what becomes of each VM, and of each ordinal without a VM. It is empty while the group is blocked or being deleted.
-type decision struct {
-	facts *facts
-	sets  *sets
-	// free, arriving and standbyComing begin as those of sets, and grow by the ordinals that the decision gives to new members.
-	free                    []*member
-	arriving, standbyComing []int32
-	slack                   int // how many more serving members can be taken down; negative while fewer serve than promised
-	update                  update
-	healing                 healing
-	// withdrawing: some members have a mark that is to be withdrawn. Until it is, no other serving member is taken down: another replica may
-	// have withdrawn it already, and be taking down a member that this replica keeps.
-	withdrawing bool
-	// remarking: this replica is writing a mark that it will withdraw, as after an edit of the spec: the member is not to be taken down.
-	remarking  bool
-	successors successors
-	incorrect  []named // entries of spec.replace and spec.adopt that an operator has to correct
-	// untaken are the members whose guests have not taken the addresses that they were given.
-	untaken  []named
-	wake     wake
-	adoption []string // why entries of spec.adopt are not carried out
-}
-
 // decide finds a verdict for each VM and each free ordinal. The order matters, because later decisions depend on earlier ones: the reasons
 // nominate members to be replaced (nominate.go), selectForRemoval selects among them, and chooseCycles among the members that are resized.
 // From these follow each member's verdict and needs. Then come the replacements for members that are missing or removed (fill), the standby
@@ -102,37 +79,6 @@ func (d *decision) conclude(m *member) {
 		m.becomes = plan.Keep
 	}
 }
-
-// need is something that is to be done for a VM or an ordinal, and why. The next step follows from the need and the VM's current state
-// (nextSteps).
-type need struct {
-	what
-	why string
-}
-
-type what int
-
-const (
-	needsUnmark      what = iota // it has a mark, and is not to be taken down
-	needsPromotion               // a standby member is to become a member, or an operator powered it on
-	needsRemoval                 // it is to be removed
-	needsAdoption                // it has its former folder or name
-	needsReset                   // healing restarts it
-	needsSize                    // it has another size
-	needsData                    // it is off, and has to get its persistent disks first
-	needsPreparation             // it is off, and was never prepared
-	needsPower                   // it is off
-	needsTags                    // it was prepared for another spec
-	needsDisks                   // it has other disks
-	needsDiscard                 // of a standby member: it is to be removed
-	needsUpkeep                  // of a standby member: it differs from the spec in what changes in place
-	needsReturn                  // of a VM in quarantine: it is to be a member again
-	needsQuarantine              // of a VM in quarantine: it is not where it is to be kept
-	needsDestruction             // of a VM in quarantine: its time is over
-	needsAdopting                // of an ordinal: a VM that spec.adopt names gets it
-	needsClone                   // of an ordinal: its VM is to be cloned
-	allNeeds         = iota
-)
 
 // needs has a function for each need that returns why a member has it, or "" if it doesn't. The order matters: if a member has several
 // needs, only the step for the first is taken.
@@ -219,20 +165,9 @@ func (d *decision) whyDisks(m *member) string {
 	return textIf(m.disks != "" && m.outdated == "" && m.nominated == "" && m.isToMatchSpec(), "disks: it "+m.disks)
 }
 
-// isToMatchSpec reports whether steps bring the member in line with the spec: it is not removed, and no step takes it down.
-func (m *member) isToMatchSpec() bool { return !m.leaves() && !m.Marked && !m.duplicate && m.Reachable }
-
-// isOff reports whether the member is off, and should be on.
-func (m *member) isOff() bool { return m.isToMatchSpec() && !m.contested && m.Power != plan.PoweredOn }
-
 // isKept reports whether the member has a mark, and is not to be taken down.
 func (m *member) isKept() bool {
 	return m.Marked && !m.leaves() && m.fate != powerCycled && !m.duplicate && m.Reachable
-}
-
-// startable reports whether a member that is off can be powered on once it is prepared. Others are removed.
-func (d *decision) startable(m *member) bool {
-	return m.isOff() && (!m.unprepared() || d.facts.preparable(m))
 }
 
 // nextPowerOn names the member's next power-on.
@@ -248,11 +183,4 @@ func textIf(is bool, text string) string {
 		return text
 	}
 	return ""
-}
-
-// taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that
-// is being cloned; or a VM on its way to quarantine still has its name.
-func (d *decision) taken(ordinal int32) bool {
-	return d.sets.has(ordinal) || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
-		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // facts are an observation, and what follows from it for the group as a whole. Nothing changes them once factsOf has returned. Each stage of
-// a plan has the results of those before it as fields: facts, sets (sets.go), decision (decide.go), steps (steps.go), report
+// a plan has the results of those before it as fields: facts, sets (sets.go), decision (decision.go), steps (steps.go), report
 // (report.go). So no stage can call a later one.
 type facts struct {
 	*plan.Observed

@@ -122,6 +122,12 @@ func (m *member) hasData() bool {
 	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
 }
 
+// isToMatchSpec reports whether steps bring the member in line with the spec: it is not removed, and no step takes it down.
+func (m *member) isToMatchSpec() bool { return !m.leaves() && !m.Marked && !m.duplicate && m.Reachable }
+
+// isOff reports whether the member is off, and should be on.
+func (m *member) isOff() bool { return m.isToMatchSpec() && !m.contested && m.Power != plan.PoweredOn }
+
 // record returns the stored status of a VM. Its index is i, unless members were added or removed since.
 func (f *facts) record(moRef string, i int) *v1alpha1.Member {
 	return recordIn(f.Group.Status.Members, moRef, i)

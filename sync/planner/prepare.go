@@ -9,6 +9,11 @@ import (
 // the start, and its guest finds its network at the first boot. Later changes of tags and attributes are made while it
 // runs.
 
+// startable reports whether a member that is off can be powered on once it is prepared. Others are removed.
+func (d *decision) startable(m *member) bool {
+	return m.isOff() && (!m.unprepared() || d.facts.preparable(m))
+}
+
 // prepareFirst prepares a member that is off, before it is powered on for the first time.
 func (s *steps) prepareFirst(m *member, why string) {
 	s.prepareMember(m, why)

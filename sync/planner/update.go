@@ -91,6 +91,11 @@ func (u *update) tally(members []member) {
 	}
 }
 
+// isUpdating reports whether members are to be replaced or resized, now or later, by the update or because spec.replace names them.
+func (d *decision) isUpdating() bool {
+	return d.update.changes || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.nominated == plan.WhyReplace })
+}
+
 // trackCanary records in the status which specs were tried before the spec was edited back, so that a canary does not block the way back:
 // members that match a tried spec are replaced first, and none of them is held. A spec counts as edited back if members match it already.
 // That depends only on VMs and targets, and not on what else holds members.

@@ -2,8 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"iter"
-	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -52,29 +50,6 @@ func (m *member) begins(what activity, unblocked bool) {
 	m.does[what], m.blocked[what] = true, !unblocked
 }
 
-// allVMs yields the VMs of the group, and the ordinals that are to have one.
-func (d *decision) allVMs() iter.Seq[*member] {
-	return func(yield func(*member) bool) {
-		for _, members := range [][]member{d.sets.members, d.sets.standby, d.sets.quarantined} {
-			for i := range members {
-				if !yield(&members[i]) {
-					return
-				}
-			}
-		}
-		for _, m := range d.free {
-			if !yield(m) {
-				return
-			}
-		}
-	}
-}
-
-// isUpdating reports whether members are to be replaced or resized, now or later, by the update or because spec.replace names them.
-func (d *decision) isUpdating() bool {
-	return d.update.changes || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.nominated == plan.WhyReplace })
-}
-
 // vacancy is a member that has no VM yet. Its ordinal may not be known either.
 func vacancy(why string) *member {
 	m := &member{}
@@ -82,21 +57,9 @@ func vacancy(why string) *member {
 	return m
 }
 
-// vacancy adds a member that is to be created.
-func (d *decision) vacancy(why string) *member {
-	m := vacancy(why)
-	d.free = append(d.free, m)
-	return m
-}
-
 // assign gives a vacancy its ordinal.
 func (m *member) assign(group string, ordinal int32) {
 	m.Ordinal, m.name = ordinal, plan.MemberName(group, ordinal)
-}
-
-// assigned reports whether a vacancy has that ordinal.
-func (d *decision) assigned(ordinal int32) bool {
-	return slices.ContainsFunc(d.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
 }
 
 // verdicts returns the verdicts of all VMs and free ordinals, without VMs that are kept as they are and have nothing to report.
@@ -193,3 +156,34 @@ func (r *report) stepKey(m *member) string {
 	}
 	return r.facts.key(m)
 }
+
+// need is something that is to be done for a VM or an ordinal, and why. The next step follows from the need and the VM's current state
+// (nextSteps).
+type need struct {
+	what
+	why string
+}
+
+type what int
+
+const (
+	needsUnmark      what = iota // it has a mark, and is not to be taken down
+	needsPromotion               // a standby member is to become a member, or an operator powered it on
+	needsRemoval                 // it is to be removed
+	needsAdoption                // it has its former folder or name
+	needsReset                   // healing restarts it
+	needsSize                    // it has another size
+	needsData                    // it is off, and has to get its persistent disks first
+	needsPreparation             // it is off, and was never prepared
+	needsPower                   // it is off
+	needsTags                    // it was prepared for another spec
+	needsDisks                   // it has other disks
+	needsDiscard                 // of a standby member: it is to be removed
+	needsUpkeep                  // of a standby member: it differs from the spec in what changes in place
+	needsReturn                  // of a VM in quarantine: it is to be a member again
+	needsQuarantine              // of a VM in quarantine: it is not where it is to be kept
+	needsDestruction             // of a VM in quarantine: its time is over
+	needsAdopting                // of an ordinal: a VM that spec.adopt names gets it
+	needsClone                   // of an ordinal: its VM is to be cloned
+	allNeeds         = iota
+)

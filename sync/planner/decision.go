@@ -1,0 +1,68 @@
+// This file has the third stage of a plan, which decide makes.
+
+package planner
+
+import (
+	"iter"
+	"slices"
+)
+
+// decision is what becomes of each VM, and of each ordinal without a VM. It is empty while the group is blocked or being deleted.
+type decision struct {
+	facts *facts
+	sets  *sets
+	// free, arriving and standbyComing begin as those of sets, and grow by the ordinals that the decision gives to new members.
+	free                    []*member
+	arriving, standbyComing []int32
+	slack                   int // how many more serving members can be taken down; negative while fewer serve than promised
+	update                  update
+	healing                 healing
+	// withdrawing: some members have a mark that is to be withdrawn. Until it is, no other serving member is taken down: another replica may
+	// have withdrawn it already, and be taking down a member that this replica keeps.
+	withdrawing bool
+	// remarking: this replica is writing a mark that it will withdraw, as after an edit of the spec: the member is not to be taken down.
+	remarking  bool
+	successors successors
+	incorrect  []named // entries of spec.replace and spec.adopt that an operator has to correct
+	// untaken are the members whose guests have not taken the addresses that they were given.
+	untaken  []named
+	wake     wake
+	adoption []string // why entries of spec.adopt are not carried out
+}
+
+// taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that
+// is being cloned; or a VM on its way to quarantine still has its name.
+func (d *decision) taken(ordinal int32) bool {
+	return d.sets.has(ordinal) || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
+		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
+}
+
+// allVMs yields the VMs of the group, and the ordinals that are to have one.
+func (d *decision) allVMs() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		for _, members := range [][]member{d.sets.members, d.sets.standby, d.sets.quarantined} {
+			for i := range members {
+				if !yield(&members[i]) {
+					return
+				}
+			}
+		}
+		for _, m := range d.free {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// vacancy adds a member that is to be created.
+func (d *decision) vacancy(why string) *member {
+	m := vacancy(why)
+	d.free = append(d.free, m)
+	return m
+}
+
+// assigned reports whether a vacancy has that ordinal.
+func (d *decision) assigned(ordinal int32) bool {
+	return slices.ContainsFunc(d.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
+}
