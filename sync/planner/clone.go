@@ -139,7 +139,7 @@ func (f *facts) cloneOf(name string, ordinal int32, details *plan.Details, stand
 func (f *facts) addressesFault() plan.Fault {
 	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
 		"spec.networks has static addresses for %s, and none is free for this one: add addresses to the ranges (replicas, standby and update.maxSurge each need theirs); if only an update needs more, update.maxSurge 0 does, too",
-		count(plan.AddressCount(&f.Group.Spec), "member"))}
+		plan.Count(plan.AddressCount(&f.Group.Spec), "member"))}
 }
 
 // surgeText says why the members made now exceed replicas.

@@ -21,9 +21,9 @@ func (r *report) deletion() []string {
 	}
 	switch {
 	case len(r.decision.arriving) > 0 && r.facts.policy.Retain:
-		return []string{fmt.Sprintf("waiting to release %s still being cloned or adopted", count(len(r.decision.arriving), "VM"))}
+		return []string{fmt.Sprintf("waiting to release %s still being cloned or adopted", plan.Count(len(r.decision.arriving), "VM"))}
 	case len(r.decision.arriving) > 0:
-		return []string{fmt.Sprintf("waiting to remove %s still being cloned or adopted", count(len(r.decision.arriving), "VM"))}
+		return []string{fmt.Sprintf("waiting to remove %s still being cloned or adopted", plan.Count(len(r.decision.arriving), "VM"))}
 	case !r.facts.rulesGone(): // rulesText, or the fault, says so
 		return nil
 	case r.facts.State.FolderUnknown:
@@ -56,16 +56,16 @@ func (c vmCount) all() int { return c.members + c.duplicates + c.standby + c.qua
 func (c vmCount) text(verb string) string {
 	var parts []string
 	if c.members > 0 {
-		parts = append(parts, count(c.members, "member"))
+		parts = append(parts, plan.Count(c.members, "member"))
 	}
 	if c.duplicates > 0 {
-		parts = append(parts, count(c.duplicates, "duplicate"))
+		parts = append(parts, plan.Count(c.duplicates, "duplicate"))
 	}
 	if c.standby > 0 {
-		parts = append(parts, count(c.standby, "standby member"))
+		parts = append(parts, plan.Count(c.standby, "standby member"))
 	}
 	if c.quarantined > 0 {
-		parts = append(parts, count(c.quarantined, "VM")+" in quarantine")
+		parts = append(parts, plan.Count(c.quarantined, "VM")+" in quarantine")
 	}
 	return prefixed(verb+" ", strings.Join(parts, ", "))
 }
@@ -108,9 +108,9 @@ func (r *report) deletionOfVMs() (texts []string) {
 	blocked += len(r.sets.notFound) + len(r.sets.notFoundStandby) + len(r.sets.notFoundQuarantined)
 	switch going := released.all() + removed.all(); {
 	case going == last && r.facts.policy.Retain: // the last member waits for the others
-		return []string{fmt.Sprintf("the deletion waits until %s can be released or removed", count(blocked, "VM"))}
+		return []string{fmt.Sprintf("the deletion waits until %s can be released or removed", plan.Count(blocked, "VM"))}
 	case going == 0:
-		return []string{fmt.Sprintf("the deletion waits until %s can be removed", count(blocked, "VM"))}
+		return []string{fmt.Sprintf("the deletion waits until %s can be removed", plan.Count(blocked, "VM"))}
 	case going == 1 && alone && r.facts.policy.Retain && !r.facts.leaseOver():
 		return []string{"waiting to release the last member until no other replica of the server can act for the group"}
 	}

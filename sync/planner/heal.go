@@ -91,7 +91,7 @@ func (h *healing) nominate(d *decision, order []int) {
 	seen = append(seen, d.otherwiseUnhealthy()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
 		h.suspended = fmt.Sprintf("%s unhealthy (replicas: %d), and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or you raise the limit",
-			count(len(seen), "member"), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
+			plan.Count(len(seen), "member"), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
 	never := h.neverReady(sick)

@@ -230,7 +230,7 @@ func (m *member) runsUnready() bool {
 func (f *facts) sizeDifference(vm *plan.VM) string {
 	var in []string
 	if vm.CPU != f.Group.Spec.CPU {
-		in = append(in, fmt.Sprintf("%s instead of %d", count(int(vm.CPU), "CPU"), f.Group.Spec.CPU))
+		in = append(in, fmt.Sprintf("%s instead of %d", plan.Count(int(vm.CPU), "CPU"), f.Group.Spec.CPU))
 	}
 	if want := f.Group.MemoryMB(); vm.MemoryMB != want {
 		in = append(in, fmt.Sprintf("%d MiB of memory instead of %d", vm.MemoryMB, want))

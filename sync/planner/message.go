@@ -83,7 +83,7 @@ var activities = []struct {
 	{only(preparing), counted("preparing %s (tags, attributes, network)", "member")},
 	{only(settingDisks), counted("changing the disks of %s", "member")},
 	{unlessDeleted(standingBy), func(r *report, n int) string {
-		return fmt.Sprintf("creating or updating %d of %s", n, count(int(r.facts.Group.Spec.Standby), "standby member"))
+		return fmt.Sprintf("creating or updating %d of %s", n, plan.Count(int(r.facts.Group.Spec.Standby), "standby member"))
 	}},
 	{only(discarding), counted("removing %s", "standby member")},
 	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
@@ -99,7 +99,7 @@ func unlessDeleted(what activity) func(*report) int {
 }
 
 func counted(format, noun string) func(*report, int) string {
-	return func(_ *report, n int) string { return fmt.Sprintf(format, count(n, noun)) }
+	return func(_ *report, n int) string { return fmt.Sprintf(format, plan.Count(n, noun)) }
 }
 
 // updatesNow is 1 while members are to be updated and nothing stops that, and 0 otherwise.
@@ -117,7 +117,7 @@ func (r *report) updatingText(int) string {
 		m := &r.sets.members[i]
 		n += int(oneIf(m.difference() == "" && m.nominated != plan.WhyReplace && !m.duplicate))
 	}
-	return fmt.Sprintf("updating: %d of %s updated", min(n, r.facts.want), count(r.facts.want, "member"))
+	return fmt.Sprintf("updating: %d of %s updated", min(n, r.facts.want), plan.Count(r.facts.want, "member"))
 }
 
 func (r *report) rulesToSet() int {
@@ -147,7 +147,7 @@ func (r *report) waitingText(int) string {
 			n += int(oneIf(r.sets.members[i].waits == g))
 		}
 		if g.says != "" && n > 0 {
-			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))
+			texts = append(texts, fmt.Sprintf(g.says, plan.Count(n, "member")))
 		}
 	}
 	return strings.Join(texts, "; ")
@@ -169,7 +169,7 @@ func (r *report) waits() (texts []string) {
 		texts = append(texts, "skipped VMs that vCenter can't reach or show: "+plan.AtMost(names, 5))
 	}
 	if names := r.sets.unconfirmed(); len(names) > 0 {
-		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", count(len(names), "member"), plan.AtMost(names, 5)))
+		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", plan.Count(len(names), "member"), plan.AtMost(names, 5)))
 	}
 	if r.facts.Finalizing {
 		return texts
@@ -235,8 +235,6 @@ func displayName(name, vmName, more string) string {
 	}
 	return name
 }
-
-func count(n int, noun string) string { return plan.Count(n, noun) }
 
 // unreachable names the members that exist but that vCenter cannot reach or show.
 func (s *sets) unreachable() []string {

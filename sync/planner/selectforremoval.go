@@ -154,7 +154,7 @@ func (d *decision) selectForRemoval(order []int) {
 		if m.givenUp {
 			return "it was given up while vCenter did not have it, and the group has enough members without it"
 		}
-		return fmt.Sprintf("scale-in: from %s to %d", count(d.sets.ordinals, "member"), d.facts.want)
+		return fmt.Sprintf("scale-in: from %s to %d", plan.Count(d.sets.ordinals, "member"), d.facts.want)
 	}
 	canGo := func(m *member) bool { // a member that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0

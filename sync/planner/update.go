@@ -276,7 +276,7 @@ func (r *report) heldText() string {
 	case why == "":
 		why = fmt.Sprintf("update.canary holds at %d", r.facts.policy.Canary)
 	}
-	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(all, "member"), why)
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, plan.Count(all, "member"), why)
 }
 
 // differing says how members differ from the spec, each difference once.
