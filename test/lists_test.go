@@ -32,7 +32,7 @@ var boundedLists = map[string]string{
 	"sync/planner/member.go sizeDifference":                 "three things are compared",
 	"sync/planner/message.go message":                       "one for each activity, and faultTexts has at most four",
 	"sync/planner/message.go waitingText":                   "one for each precondition",
-	"sync/planner/status.go together":                       "its arguments",
+	"sync/planner/member.go together":                       "its arguments",
 	"sync/page/page.go printable":                           "the lines of a page",
 	"sync/page/overview.go activityOf":                      "four things are counted",
 	"sync/hook/guard/guard.go openTokens":                   "the files that a flag names",

@@ -85,6 +85,16 @@ func (r *report) faultTexts(faults []blockingFault) (texts []string) {
 	return texts
 }
 
+// nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
+func (r *report) nameOf(who string) string {
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; m.name == who && !m.duplicate {
+			return m.display()
+		}
+	}
+	return who
+}
+
 // isMemberName reports whether a name is that of a member, "<group>-<ordinal>".
 func (f *facts) isMemberName(name string) bool {
 	ordinal, is := strings.CutPrefix(name, f.Group.Name+"-")

@@ -120,6 +120,6 @@ func (r *report) deletionOfVMs() (texts []string) {
 // isBlocked reports whether a VM of a deleted group can't be released or removed now: a fault or a question blocks its step, or vCenter can't
 // reach it.
 func (r *report) isBlocked(m *member) bool {
-	i, has := r.steps.stepOf[r.stepKey(m)]
+	i, has := r.steps.stepOf[r.facts.stepKey(m)]
 	return !m.Reachable || m.Question != "" || has && r.steps.wanted[i].blocked
 }

@@ -105,6 +105,14 @@ func (m *member) difference() string {
 	return how + m.disks
 }
 
+// stepKey is the key of a VM's steps among those that are wanted or pending. The former name of a VM in quarantine may belong to a new member.
+func (f *facts) stepKey(m *member) string {
+	if m.Quarantined.IsZero() {
+		return m.name
+	}
+	return plan.QuarantineName(f.Group.Name, m.Ordinal, m.MoRef)
+}
+
 // nominate nominates the member to be replaced. reason is for the status.
 func (m *member) nominate(why plan.Why, reason string) { m.nominated, m.why = why, reason }
 
@@ -294,4 +302,44 @@ func (f *facts) madeOtherwise(vm *plan.VM) string {
 func (f *facts) templateChanged(vm *plan.VM) bool {
 	now := &f.State.Template
 	return vm.Revision == f.revision && f.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
+}
+
+// display returns the member's name, with its name in vCenter if that differs.
+func (m *member) display() string { return m.displayWith("") }
+
+// displayWith is display with another note about the member.
+func (m *member) displayWith(more string) string {
+	return displayName(m.name, m.renamed(), more)
+}
+
+// renamed returns the VM's name in vCenter, for people, if it is not the member's.
+func (m *member) renamed() string {
+	if m.VM.Name == m.name {
+		return ""
+	}
+	return plan.Printable(m.VM.Name)
+}
+
+// displayName returns a member's name, with its VM's name in vCenter, if that differs, and another note.
+func displayName(name, vmName, more string) string {
+	if vmName != "" {
+		vmName = "now " + vmName
+	}
+	if notes := together(vmName, more); notes != "" {
+		return fmt.Sprintf("%s (%s)", name, notes)
+	}
+	return name
+}
+
+// together joins the texts that are not empty.
+func together(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
+}
+
+// prefixed puts a prefix before a text that is not empty.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
 }

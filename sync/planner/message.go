@@ -199,69 +199,6 @@ func (r *report) sharedClaimsText() string {
 	return "addresses that are not unique: " + r.facts.SharedClaims
 }
 
-// nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
-func (r *report) nameOf(who string) string {
-	for i := range r.sets.members {
-		if m := &r.sets.members[i]; m.name == who && !m.duplicate {
-			return m.display()
-		}
-	}
-	return who
-}
-
-// display returns the member's name, with its name in vCenter if that differs.
-func (m *member) display() string { return m.displayWith("") }
-
-// displayWith is display with another note about the member.
-func (m *member) displayWith(more string) string {
-	return displayName(m.name, m.renamed(), more)
-}
-
-// renamed returns the VM's name in vCenter, for people, if it is not the member's.
-func (m *member) renamed() string {
-	if m.VM.Name == m.name {
-		return ""
-	}
-	return plan.Printable(m.VM.Name)
-}
-
-// displayName returns a member's name, with its VM's name in vCenter, if that differs, and another note.
-func displayName(name, vmName, more string) string {
-	if vmName != "" {
-		vmName = "now " + vmName
-	}
-	if notes := together(vmName, more); notes != "" {
-		return fmt.Sprintf("%s (%s)", name, notes)
-	}
-	return name
-}
-
-// unreachable names the members that exist but that vCenter cannot reach or show.
-func (s *sets) unreachable() []string {
-	var names []string
-	for i := range s.members {
-		if m := &s.members[i]; !m.Reachable {
-			names = append(names, m.displayWith(m.Unreachable))
-		}
-	}
-	for i := range s.notFound {
-		if m := &s.notFound[i]; m.hidden() {
-			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(s.facts.Group.Name, m.Ordinal)))
-		}
-	}
-	return names
-}
-
-// unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
-func (s *sets) unconfirmed() (names []string) {
-	for i := range s.notFound {
-		if m := &s.notFound[i]; !m.missing && !m.hidden() {
-			names = append(names, plan.MemberName(s.facts.Group.Name, m.Ordinal))
-		}
-	}
-	return names
-}
-
 // notReady names the members that run but are not ready.
 func (r *report) notReady() (names []string) {
 	for i := range r.sets.members {

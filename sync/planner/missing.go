@@ -246,6 +246,32 @@ func (s *sets) missingNames() (names []string) {
 	return names
 }
 
+// unreachable names the members that exist but that vCenter cannot reach or show.
+func (s *sets) unreachable() []string {
+	var names []string
+	for i := range s.members {
+		if m := &s.members[i]; !m.Reachable {
+			names = append(names, m.displayWith(m.Unreachable))
+		}
+	}
+	for i := range s.notFound {
+		if m := &s.notFound[i]; m.hidden() {
+			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(s.facts.Group.Name, m.Ordinal)))
+		}
+	}
+	return names
+}
+
+// unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
+func (s *sets) unconfirmed() (names []string) {
+	for i := range s.notFound {
+		if m := &s.notFound[i]; !m.missing && !m.hidden() {
+			names = append(names, plan.MemberName(s.facts.Group.Name, m.Ordinal))
+		}
+	}
+	return names
+}
+
 func (f *facts) isListedGivenUp(instanceUUID string) bool {
 	return instanceUUID != "" && slices.ContainsFunc(f.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == instanceUUID })
 }

@@ -35,9 +35,6 @@ func (f *facts) blocksName(q *member) bool {
 	return q.VM.Name == q.name && q.VM.Folder == f.State.Folder && f.State.Folder != ""
 }
 
-// key names the actions on a VM in quarantine: its former name may belong to a new member.
-func (f *facts) key(q *member) string { return plan.QuarantineName(f.Group.Name, q.Ordinal, q.MoRef) }
-
 // bringBack decides which VMs that fit the spec are members again, up to count, each with its old ordinal, and returns how many.
 func (d *decision) bringBack(count int) (back int) {
 	for _, begun := range []bool{true, false} { // VMs on their way back come first
@@ -69,7 +66,7 @@ func (s *sets) mayReturn(ordinal int32) bool {
 
 // returnMember plans the next step that makes a VM in quarantine a member again.
 func (s *steps) returnMember(q *member, why string) {
-	a := plan.Action{VM: s.facts.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	a := plan.Action{VM: s.facts.stepKey(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.VM.Name != q.name:
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
@@ -89,7 +86,7 @@ func (d *decision) fitsAgain(q *member) bool {
 	}
 	how, ages := d.facts.cloneDifference(&q.VM)
 	d.wake.note(ages)
-	p := d.facts.Pending[d.facts.key(q)]
+	p := d.facts.Pending[d.facts.stepKey(q)]
 	return how == "" && plan.DisksLost(&d.facts.Group.Spec, q.Disks) == "" && !d.facts.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
 }
 
@@ -130,14 +127,14 @@ func (d *decision) decideQuarantined() {
 
 // quarantine plans the next step that puts a VM where the VMs in quarantine are.
 func (s *steps) quarantine(q *member, why string) {
-	a := plan.Action{VM: s.facts.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	a := plan.Action{VM: s.facts.stepKey(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
 		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it was powered on right after it went into quarantine, perhaps by a late call of the server, and its successor may run"
 	case q.Why == plan.WhyDuplicate && !s.facts.blocksName(q):
 		return
 	case q.VM.Name == q.name:
-		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: s.facts.key(q)}
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: plan.QuarantineName(s.facts.Group.Name, q.Ordinal, q.MoRef)}
 	case q.VM.Folder != s.facts.State.Folder || q.VM.Folder == "":
 		return
 	case s.facts.State.Quarantine == "":

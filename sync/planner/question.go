@@ -29,11 +29,7 @@ func (s *sets) sortAsking() {
 // questions returns the pending questions as faults.
 func (s *sets) questions() (all []named) {
 	for _, m := range s.asking {
-		who := m.name
-		if !m.Quarantined.IsZero() {
-			who = s.facts.key(m)
-		}
-		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
+		all = append(all, named{Who: s.facts.stepKey(m), Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
 	}
 	return all
 }

@@ -42,12 +42,9 @@ const (
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
 func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bool) {
-	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
+	a := plan.Action{Op: plan.Destroy, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle}
 	kept := !m.Quarantined.IsZero()
-	if kept { // its former name may belong to a new member
-		a.VM = s.facts.key(m)
-	}
 	switch {
 	case !m.Reachable || !s.canGo(m, on):
 		return true

@@ -284,11 +284,3 @@ func (s *steps) discardStandby(m *member, why string) {
 func againText(m *member) string {
 	return "standby member recreated: " + cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was created for another spec")
 }
-
-// prefixed puts a prefix before a text that is not empty.
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
-}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -246,9 +245,4 @@ func (r *report) why(m *member) (reason, message string) {
 
 func (r *report) heldMessage(m *member) string {
 	return r.facts.holds.Text(m.name, m.MoRef, m.heldUntil)
-}
-
-// together joins the texts that are not empty.
-func together(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }

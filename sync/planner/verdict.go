@@ -138,7 +138,7 @@ const (
 
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
 func (r *report) waitsFor(m *member) string {
-	switch p := r.facts.Pending[r.stepKey(m)]; {
+	switch p := r.facts.Pending[r.facts.stepKey(m)]; {
 	case m.keptBy != "":
 		return m.keptBy
 	case p.Fault.Reason != "":
@@ -147,14 +147,6 @@ func (r *report) waitsFor(m *member) string {
 		return m.waits.until
 	}
 	return m.awaits
-}
-
-// stepKey is the key of a VM's steps among those that are pending.
-func (r *report) stepKey(m *member) string {
-	if m.Quarantined.IsZero() {
-		return m.name
-	}
-	return r.facts.key(m)
 }
 
 // need is something that is to be done for a VM or an ordinal, and why. The next step follows from the need and the VM's current state
