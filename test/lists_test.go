@@ -29,7 +29,7 @@ var boundedLists = map[string]string{
 	"sync/planner/conditions.go exceptions":                 "faultTexts has at most four",
 	"sync/planner/conditions.go stalledText":                "faultTexts has at most four",
 	"sync/planner/deletiontext.go text":                     "one for each kind of VM",
-	"sync/planner/member.go sizeDifference":                 "three things are compared",
+	"sync/planner/difference.go sizeDifference":             "three things are compared",
 	"sync/planner/message.go message":                       "one for each activity, and faultTexts has at most four",
 	"sync/planner/message.go waitingText":                   "one for each precondition",
 	"sync/planner/member.go together":                       "its arguments",

@@ -1,0 +1,82 @@
+// This file finds how a VM differs from the spec.
+
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// sizeDifference says how a VM's size differs from the spec.
+func (f *facts) sizeDifference(vm *plan.VM) string {
+	var in []string
+	if vm.CPU != f.Group.Spec.CPU {
+		in = append(in, fmt.Sprintf("%s instead of %d", plan.Count(int(vm.CPU), "CPU"), f.Group.Spec.CPU))
+	}
+	if want := f.Group.MemoryMB(); vm.MemoryMB != want {
+		in = append(in, fmt.Sprintf("%d MiB of memory instead of %d", vm.MemoryMB, want))
+	}
+	if vm.Allocation != f.allocation {
+		in = append(in, "other reservations, limits or shares")
+	}
+	if len(in) == 0 {
+		return ""
+	}
+	return "has " + strings.Join(in, " and ")
+}
+
+// disksDue says how the disks of a member differ from the spec in what can change in place. An adopted VM keeps its own, and those of one
+// that never ran are identified as it is prepared.
+func (f *facts) disksDue(m *member) string {
+	if m.Former.Entry != "" || m.unprepared() {
+		return ""
+	}
+	return plan.DisksToChange(&f.Group.Spec, m.VM.Disks)
+}
+
+// cloneDifference says how a VM differs from one cloned now; empty if it doesn't. ages is when its age will make it differ; zero if it differs
+// already, or has no maximum age.
+func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
+	addresses, _ := plan.AddressesOf(&f.Group.Spec, vm.Ordinal)
+	switch {
+	case f.revision == "": // what a new clone would be made from is unknown
+		return "", time.Time{}
+	case vm.Revision != f.revision:
+		return f.madeOtherwise(vm), time.Time{}
+	case vm.Addresses != plan.AddressText(addresses):
+		return "has other addresses than spec.networks gives it now", time.Time{}
+	case f.policy.ReplaceOnTemplate && f.templateChanged(vm):
+		return "was cloned from an older version of the template", time.Time{}
+	}
+	tooOld, ages := f.tooOld(vm)
+	if tooOld {
+		return agedText, time.Time{}
+	}
+	if disk := plan.DisksOtherwise(&f.Group.Spec, vm.Disks); disk != "" {
+		how = "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
+	}
+	return how, ages
+}
+
+// agedText says that a member differs from one cloned now in its age alone.
+const agedText = "has reached its maximum age (update.maxAgeSeconds)"
+
+// madeOtherwise says what a VM of another revision was cloned from. That is the template, if no other field of the spec enters the revision and
+// the VM's stamp names another template. If the stamp names the same one, a field was removed from the spec.
+func (f *facts) madeOtherwise(vm *plan.VM) string {
+	template := f.Group.Spec.Template
+	if vm.Template != template && f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: template}) {
+		return "was cloned from another template"
+	}
+	return "was cloned from another revision of the spec"
+}
+
+// templateChanged reports whether the template was replaced, or its disks changed, since the VM was cloned from it.
+func (f *facts) templateChanged(vm *plan.VM) bool {
+	now := &f.State.Template
+	return vm.Revision == f.revision && f.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
+}
