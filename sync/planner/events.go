@@ -96,14 +96,6 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	return slices.Concat(all, r.namesNothing(), r.changesByOthers(), r.missingAndReturned())
 }
 
-// newTemplate says which templates an update replaces by which; empty if it keeps the template.
-func (r *report) newTemplate() string {
-	if former := r.facts.FormerTemplates(); len(former) > 0 {
-		return fmt.Sprintf(" from the template %s to %s", plan.AtMost(former, 3), plan.Printable(r.facts.Group.Spec.Template))
-	}
-	return ""
-}
-
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
 func (r *report) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event {
 	if is.CurrentReplicas > 0 || r.facts.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {

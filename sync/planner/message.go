@@ -102,24 +102,6 @@ func counted(format, noun string) func(*report, int) string {
 	return func(_ *report, n int) string { return fmt.Sprintf(format, plan.Count(n, noun)) }
 }
 
-// updatesNow is 1 while members are to be updated and nothing stops that, and 0 otherwise.
-func (r *report) updatesNow() int {
-	if r.facts.Finalizing || r.decision.update.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
-		return 0
-	}
-	return int(oneIf(r.decision.isUpdating()))
-}
-
-// updatingText counts the members that are as the spec says and that spec.replace doesn't name, as kubectl rollout status does.
-func (r *report) updatingText(int) string {
-	n := 0
-	for i := range r.sets.members {
-		m := &r.sets.members[i]
-		n += int(oneIf(m.difference() == "" && m.nominated != plan.WhyReplace && !m.duplicate))
-	}
-	return fmt.Sprintf("updating: %d of %s updated", min(n, r.facts.want), plan.Count(r.facts.want, "member"))
-}
-
 func (r *report) rulesToSet() int {
 	return int(oneIf(r.facts.State.RulesOff && r.facts.Pending[plan.RulesKey].Fault.Reason == ""))
 }
