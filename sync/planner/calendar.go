@@ -1,10 +1,9 @@
-// This file says when something is due: windows that recur by the local time of a place, and members that get too old.
+// This file has windows that recur by the local time of a place: whether one is open, and when that changes.
 
 package planner
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -108,13 +107,4 @@ func windowsOf(spec []v1alpha1.Window) (all []window) {
 		all = append(all, w)
 	}
 	return all
-}
-
-// lifeOf is how old a member becomes whose group has a greatest age: between nine tenths of that and all of it. Members that were made
-// together are spread evenly over that time by their ordinals, and groups by their UIDs.
-func lifeOf(greatest time.Duration, group string, ordinal int32) time.Duration {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(group))                   // never fails
-	place := hash.Sum32() + uint32(ordinal)*2654435769 // 2^32 by the golden ratio: each multiple falls into the widest gap between those before it
-	return greatest - time.Duration(int64(greatest.Seconds())/10*int64(place)>>32)*time.Second
 }

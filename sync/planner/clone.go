@@ -154,6 +154,11 @@ func (d *decision) surgeText(made int) string {
 	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
+// membersText says how many members exist and should exist. It is true until the new member exists.
+func (s *sets) membersText() string {
+	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
+}
+
 // blockClone notes why a member can't be cloned, until an operator acts or, while a content library is being read, for a moment.
 func (s *steps) blockClone(who string, fault plan.Fault) {
 	s.faults = append(s.faults, named{Who: who, Fault: fault})

@@ -37,6 +37,11 @@ func (d *decision) taken(ordinal int32) bool {
 		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }
 
+// isStandby is that of sets, which also knows the standby members that the decision adds.
+func (d *decision) isStandby(ordinal int32) bool {
+	return d.sets.isStandby(ordinal) || slices.Contains(d.standbyComing, ordinal)
+}
+
 // allVMs yields the VMs of the group, and the ordinals that are to have one.
 func (d *decision) allVMs() iter.Seq[*member] {
 	return func(yield func(*member) bool) {

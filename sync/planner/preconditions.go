@@ -79,6 +79,27 @@ func (s *steps) choiceIsMade(m *member) (is bool, again time.Time) {
 	return s.facts.Finalizing || m.duplicate || !s.decision.withdrawing && !(m.ready && s.facts.announcing()), time.Time{}
 }
 
+// announcing reports whether this replica is writing a mark. Another replica can act on the mark before the write returns, so until the write
+// ends, this replica takes down no ready member.
+func (f *facts) announcing() bool {
+	for _, p := range f.Pending {
+		if p.Op == plan.Mark && p.State == plan.Running {
+			return true
+		}
+	}
+	return false
+}
+
+// canMark reports whether a member that may serve can be marked. A mark makes a member's endpoints terminating. While another member still has
+// a mark that is to be withdrawn, both members' endpoints would be terminating, which can be more than maxUnavailable allows.
+func (s *steps) canMark(m *member) bool {
+	if !m.mayServe() || s.facts.isMarking(m) || !s.decision.withdrawing && !s.decision.remarking {
+		return true
+	}
+	m.waits = &choice
+	return false
+}
+
 // isRelieved reports whether a duplicate can be taken down. The Service doesn't lead to it, but its clients may use its address. So while more
 // than maxUnavailable members don't serve, it runs until the member of its ordinal serves. If that member is off, the duplicate is taken down,
 // since the member is powered on only afterwards. (test/world, seed 1200000280: an operator renamed the only member that served while another

@@ -1,9 +1,9 @@
 package planner
 
 import (
+	"hash/fnv"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -23,29 +23,11 @@ func (f *facts) tooOld(vm *plan.VM) (is bool, due time.Time) {
 	return !f.Now.Before(due), due
 }
 
-// refreshedSince reports whether a member that was created since is available. That is progress although the number of updated members need
-// not grow: while some become available, others become too old.
-func (s *sets) refreshedSince(since time.Time) bool {
-	for i := range s.members {
-		if m := &s.members[i]; s.facts.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
-			return true
-		}
-	}
-	return false
-}
-
-// outsideWindows says when an update continues, while no window is open; empty if one is, or there are none. until is when a window opens
-// or closes next; zero if none does.
-func (f *facts) outsideWindows() (why string, until time.Time) {
-	open, until := openAt(f.Now, windowsOf(f.Group.Spec.Update.Windows))
-	if open || until.IsZero() {
-		return "", until
-	}
-	return "update.windows: the next one opens at " + until.Format(time.RFC3339), until
-}
-
-// startsTakingDown reports whether an update would begin to take the member down: it has no mark, and is not changed in place.
-func (f *facts) startsTakingDown(m *member) bool {
-	inPlace := m.outdated == "" && f.policy.Resize != v1alpha1.ResizeReplace && !f.refusesResize(m)
-	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || f.hot(m)))
+// lifeOf is how old a member becomes whose group has a greatest age: between nine tenths of that and all of it. Members that were made
+// together are spread evenly over that time by their ordinals, and groups by their UIDs.
+func lifeOf(greatest time.Duration, group string, ordinal int32) time.Duration {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(group))                   // never fails
+	place := hash.Sum32() + uint32(ordinal)*2654435769 // 2^32 by the golden ratio: each multiple falls into the widest gap between those before it
+	return greatest - time.Duration(int64(greatest.Seconds())/10*int64(place)>>32)*time.Second
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -29,6 +30,14 @@ func (f *facts) hot(m *member) bool {
 	}
 	return (cpu == m.CPU || cpu > m.CPU && m.CPUHotAdd) &&
 		(memory == m.MemoryMB || memory > m.MemoryMB && m.MemoryHotAdd && (m.MaxHotMemoryMB == 0 || memory <= m.MaxHotMemoryMB))
+}
+
+// refusesResize reports whether the VM refused the size while it was off, so that Auto replaces it. The mark records that when the process
+// has forgotten the failure.
+func (f *facts) refusesResize(m *member) bool {
+	p := f.Pending[m.name]
+	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
+	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
 }
 
 // wantsCycle reports whether the member has to be powered off for its new size.

@@ -256,11 +256,6 @@ func (s *sets) departing() (n int) {
 	return n
 }
 
-// membersText says how many members exist and should exist. It is true until the new member exists.
-func (s *sets) membersText() string {
-	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
-}
-
 // unmark withdraws the mark of a member that is not to be taken down: two replicas of the server marked members at once, or the spec has
 // changed. While such a mark exists, no serving member is taken down: another replica may be acting on the mark.
 func (s *steps) unmark(m *member, why string) {
@@ -286,25 +281,4 @@ func (s *steps) removeChosen(m *member, why string) {
 		unblocked = s.remove(m, chosen, why)
 	}
 	m.begins(leaving, unblocked)
-}
-
-// announcing reports whether this replica is writing a mark. Another replica can act on the mark before the write returns, so until the write
-// ends, this replica takes down no ready member.
-func (f *facts) announcing() bool {
-	for _, p := range f.Pending {
-		if p.Op == plan.Mark && p.State == plan.Running {
-			return true
-		}
-	}
-	return false
-}
-
-// canMark reports whether a member that may serve can be marked. A mark makes a member's endpoints terminating. While another member still has
-// a mark that is to be withdrawn, both members' endpoints would be terminating, which can be more than maxUnavailable allows.
-func (s *steps) canMark(m *member) bool {
-	if !m.mayServe() || s.facts.isMarking(m) || !s.decision.withdrawing && !s.decision.remarking {
-		return true
-	}
-	m.waits = &choice
-	return false
 }

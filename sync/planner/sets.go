@@ -49,6 +49,12 @@ func (s *sets) isNotFound(ordinal int32) bool {
 	return s.unseen[ordinal]
 }
 
+// isStandby reports whether a standby member has the ordinal, or is being created with it.
+func (s *sets) isStandby(ordinal int32) bool {
+	return slices.ContainsFunc(s.standby, func(m member) bool { return m.Ordinal == ordinal }) || s.unseenStandby[ordinal] ||
+		slices.Contains(s.standbyComing, ordinal)
+}
+
 // countReady counts the members that are ready.
 func (s *sets) countReady() int {
 	n := 0

@@ -49,17 +49,6 @@ func (s *sets) sortNotFoundStandby() {
 	}
 }
 
-// isStandby reports whether a standby member has the ordinal, or is being created with it.
-func (s *sets) isStandby(ordinal int32) bool {
-	return slices.ContainsFunc(s.standby, func(m member) bool { return m.Ordinal == ordinal }) || s.unseenStandby[ordinal] ||
-		slices.Contains(s.standbyComing, ordinal)
-}
-
-// isStandby is that of sets, which also knows the standby members that the decision adds.
-func (d *decision) isStandby(ordinal int32) bool {
-	return d.sets.isStandby(ordinal) || slices.Contains(d.standbyComing, ordinal)
-}
-
 // fit reports whether a standby member can be promoted now.
 func (s *sets) fit(m *member) bool {
 	p := s.facts.Pending[m.name]

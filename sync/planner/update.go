@@ -79,6 +79,12 @@ func (u *update) nominate(d *decision, order []int) {
 	}
 }
 
+// startsTakingDown reports whether an update would begin to take the member down: it has no mark, and is not changed in place.
+func (f *facts) startsTakingDown(m *member) bool {
+	inPlace := m.outdated == "" && f.policy.Resize != v1alpha1.ResizeReplace && !f.refusesResize(m)
+	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || f.hot(m)))
+}
+
 // tally keeps for the status what the update has decided, once spec.replace has overruled it: healing or a scale-in can still replace or
 // remove a member that the update holds.
 func (u *update) tally(members []member) {
@@ -138,14 +144,6 @@ func (u *update) takenBack(m *member) bool {
 	return u.canary != nil && u.canary.Back && slices.Contains(u.canary.Tried, madeFrom(m))
 }
 
-// refusesResize reports whether the VM refused the size while it was off, so that Auto replaces it. The mark records that when the process
-// has forgotten the failure.
-func (f *facts) refusesResize(m *member) bool {
-	p := f.Pending[m.name]
-	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
-	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
-}
-
 // trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
 func (u *update) trackProgress(d *decision, todo int) {
 	updated, waiting := 0, []string(nil)
@@ -187,6 +185,17 @@ func (u *update) trackProgress(d *decision, todo int) {
 	u.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
 		plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
+}
+
+// refreshedSince reports whether a member that was created since is available. That is progress although the number of updated members need
+// not grow: while some become available, others become too old.
+func (s *sets) refreshedSince(since time.Time) bool {
+	for i := range s.members {
+		if m := &s.members[i]; s.facts.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
+			return true
+		}
+	}
+	return false
 }
 
 // target describes what members are updated to. Status messages have it, and updates with different targets are different updates.
@@ -260,4 +269,14 @@ func (d *decision) whatHolds() string {
 		return fmt.Sprintf("update.canary holds at %d", d.facts.policy.Canary)
 	}
 	return why
+}
+
+// outsideWindows says when an update continues, while no window is open; empty if one is, or there are none. until is when a window opens
+// or closes next; zero if none does.
+func (f *facts) outsideWindows() (why string, until time.Time) {
+	open, until := openAt(f.Now, windowsOf(f.Group.Spec.Update.Windows))
+	if open || until.IsZero() {
+		return "", until
+	}
+	return "update.windows: the next one opens at " + until.Format(time.RFC3339), until
 }

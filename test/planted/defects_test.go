@@ -112,7 +112,7 @@ var defects = []defect{
 	{"precondition relief: a duplicate that serves is taken down before the member of its ordinal serves", "sync/planner/preconditions.go",
 		"\t{(*steps).isRelieved, \"\", otherMembers},\n", "",
 		[]layer{planner, world}},
-	{"10: members are marked while the mark of another is withdrawn", "sync/planner/selectforremoval.go",
+	{"10: members are marked while the mark of another is withdrawn", "sync/planner/preconditions.go",
 		"|| !s.decision.withdrawing && !s.decision.remarking {", "|| true {",
 		[]layer{planner}},
 	{"healing: members are healed although more than maxUnhealthy are unhealthy", "sync/planner/heal.go",
