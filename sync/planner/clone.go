@@ -176,14 +176,6 @@ func (f *facts) sourceFault() *plan.Fault {
 	return f.templateFault()
 }
 
-// details returns the details of the member with that ordinal; false if the ranges have no address for it.
-func (f *facts) details(ordinal int32) (*plan.Details, bool) {
-	spec := &f.Group.Spec
-	addresses, ok := plan.AddressesOf(spec, ordinal)
-	return &plan.Details{Spec: spec, UserData: f.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
-		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: f.prepared, KnownDisks: f.knownDisks(ordinal), DisksOf: f.Group.TakesDisksOf()}, ok
-}
-
 // picker returns a picker of ordinals that has counted no member.
 func (d *decision) picker() *zonePicker {
 	evenly := len(d.facts.Group.Spec.Placement.Zones)

@@ -66,7 +66,7 @@ func factsOf(o *plan.Observed) *facts {
 	f.hideLaterFolder()
 	f.disksListed = byOrdinal(o.Group.Status.Disks)
 	if f.hasPersistentDisks() {
-		f.disksNow = byOrdinal(f.diskStatuses())
+		f.disksNow = byOrdinal(plan.DiskStatuses(f.Group, f.State.VMs))
 	}
 	f.vCenterKnown, f.blockedBy = f.findBlock()
 	f.shortOutage, f.shortOutageOver = f.inShortOutage()
@@ -101,6 +101,14 @@ func (f *facts) noticedConditions() []metav1.Condition {
 // isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
 func (f *facts) isBack(m *v1alpha1.Member) bool {
 	return m.InstanceUUID != "" && f.instances[m.InstanceUUID]
+}
+
+// details returns the details of the member with that ordinal; false if the ranges have no address for it.
+func (f *facts) details(ordinal int32) (*plan.Details, bool) {
+	spec := &f.Group.Spec
+	addresses, ok := plan.AddressesOf(spec, ordinal)
+	return &plan.Details{Spec: spec, UserData: f.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
+		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: f.prepared, KnownDisks: f.knownDisks(ordinal), DisksOf: f.Group.TakesDisksOf()}, ok
 }
 
 // forgetClones drops failures of clones that no longer matter: the member exists, because another replica cloned it or vCenter's reply was

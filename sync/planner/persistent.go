@@ -45,11 +45,6 @@ func byOrdinal(all []v1alpha1.PersistentDisk) disksByOrdinal {
 	return of
 }
 
-// diskStatuses lists the persistent disks.
-func (f *facts) diskStatuses() []v1alpha1.PersistentDisk {
-	return plan.DiskStatuses(f.Group, f.State.VMs)
-}
-
 // knownDisks are the detached disks that the next VM of the ordinal gets.
 func (f *facts) knownDisks(ordinal int32) (known []v1alpha1.PersistentDisk) {
 	for _, d := range f.disksNow[ordinal] {
@@ -67,7 +62,7 @@ func (f *facts) tooManyDisks() *plan.Fault {
 	if len(f.Group.Status.Disks)+(len(f.State.VMs)+f.want)*len(wanted) <= v1alpha1.MaxPersistentDisks {
 		return nil
 	}
-	all := f.diskStatuses()
+	all := plan.DiskStatuses(f.Group, f.State.VMs)
 	has := map[v1alpha1.PersistentDisk]bool{}
 	for _, d := range all {
 		has[v1alpha1.PersistentDisk{Name: d.Name, Ordinal: d.Ordinal}] = true

@@ -105,11 +105,3 @@ func probeField(r *v1alpha1.Readiness) string {
 	}
 	return "tcpSocket"
 }
-
-// heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
-func (s *sets) heldBy() string {
-	if held := s.facts.policy.Held(); held != "" || s.suppressed == nil {
-		return held
-	}
-	return "the members' failed probes are suppressed"
-}

@@ -34,7 +34,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		}
 		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update.progress
 		s.GivenUp = r.givenUpStatuses()
-		s.Disks, s.Canary, s.Trial = r.facts.diskStatuses(), r.decision.update.canary, r.decision.healing.trial
+		s.Disks, s.Canary, s.Trial = plan.DiskStatuses(r.facts.Group, r.facts.State.VMs), r.decision.update.canary, r.decision.healing.trial
 		if r.facts.blockedBy != nil || r.facts.Finalizing {
 			s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
 		}

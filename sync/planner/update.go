@@ -259,6 +259,14 @@ func (d *decision) helpers() int {
 	return min(d.facts.policy.Surge, n)
 }
 
+// heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
+func (s *sets) heldBy() string {
+	if held := s.facts.policy.Held(); held != "" || s.suppressed == nil {
+		return held
+	}
+	return "the members' failed probes are suppressed"
+}
+
 // whatHolds says which field holds the members that differ from the spec.
 func (d *decision) whatHolds() string {
 	why := cmp.Or(d.sets.heldBy(), d.update.closed)
