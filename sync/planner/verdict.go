@@ -1,9 +1,6 @@
 package planner
 
 import (
-	"cmp"
-	"strings"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -39,116 +36,6 @@ type verdict struct {
 	does, blocked [allActivities]bool
 }
 
-// decide records the verdict about a VM that is no member, or about an ordinal.
-func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = becomes, why }
-
-// wants notes what is to be done for a VM or an ordinal.
-func (m *member) wants(n what, why string) { m.needs = append(m.needs, need{n, why}) }
-
-// begins notes an activity, and whether something blocks it.
-func (m *member) begins(what activity, unblocked bool) {
-	m.does[what], m.blocked[what] = true, !unblocked
-}
-
-// vacancy is a member that has no VM yet. Its ordinal may not be known either.
-func vacancy(why string) *member {
-	m := &member{}
-	m.decide(plan.Create, why)
-	return m
-}
-
-// assign gives a vacancy its ordinal.
-func (m *member) assign(group string, ordinal int32) {
-	m.Ordinal, m.name = ordinal, plan.MemberName(group, ordinal)
-}
-
-// verdicts returns the verdicts of all VMs and free ordinals, without VMs that are kept as they are and have nothing to report.
-func (r *report) verdicts() (all []plan.Verdict) {
-	say := func(d plan.Verdict) {
-		d.Reason = strings.TrimPrefix(d.Reason, strings.ToLower(string(d.Is))+": ") // "update: ", beside the verdict Update
-		if d.Reason, d.WaitsFor = plan.Printable(d.Reason), plan.Printable(d.WaitsFor); d.Is != plan.Keep || d.Reason+d.WaitsFor != "" {
-			all = append(all, d)
-		}
-	}
-	if !r.facts.vCenterKnown {
-		for i := range r.facts.Group.Status.Members {
-			m := &r.facts.Group.Status.Members[i]
-			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.facts.blockedBy.Message})
-		}
-		return all
-	}
-	for m := range r.decision.allVMs() {
-		if m.name == "" {
-			continue
-		}
-		d := r.verdictOf(m)
-		if r.facts.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
-			d.WaitsFor = "spec.paused"
-		}
-		say(d)
-	}
-	for i := range r.sets.notFound {
-		m := &r.sets.notFound[i]
-		d := plan.Verdict{VM: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "vCenter's events to say what became of it"}
-		switch {
-		case m.missing:
-			d.Reason, d.WaitsFor = "missing: "+m.Message, "its VM to return, or spec.replace to name it"
-		case m.hidden():
-			d.WaitsFor = "vCenter to show it, or to report it as gone"
-		}
-		say(d)
-	}
-	return all
-}
-
-// verdictOf says what becomes of a VM, or of an ordinal. The first row that applies:
-//
-//	what                                    verdict    why, and what it waits for
-//	--------------------------------------  ---------  ---------------------------------------------------------------
-//	any, while nothing can be done          Wait       what blocks the group
-//	not reachable, or has a question        Wait       vCenter to reach it; an answer
-//	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
-//	a member                                as decided (conclude)
-//	a standby member, one in quarantine     as decided (decideStandby, decideQuarantined)
-//	an ordinal                              Create     why a VM is wanted (fill, decideStandby); what keeps it from being made
-func (r *report) verdictOf(m *member) plan.Verdict {
-	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: cmp.Or(m.becomes, plan.Keep), Reason: m.why, WaitsFor: r.waitsFor(m)}
-	if !m.Quarantined.IsZero() {
-		d.VM = plan.Printable(m.VM.Name)
-	}
-	switch {
-	case r.facts.blockedBy != nil:
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, r.facts.blockedBy.Message, ""
-	case m.MoRef != "" && !m.Reachable:
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM is "+m.Unreachable, "vCenter to reach it"
-	case m.Question != "":
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM has a pending question", "an answer in vCenter"
-	case r.facts.Finalizing:
-		d.Is, d.Reason = plan.Remove, r.facts.deletionReason()
-	}
-	return d
-}
-
-// What a member can wait for.
-const (
-	otherMembers = "other members to be available"
-	aSuccessor   = "its successor"
-	anOperator   = "an operator: no successor can be created"
-)
-
-// waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
-func (r *report) waitsFor(m *member) string {
-	switch p := r.facts.Pending[r.facts.stepKey(m)]; {
-	case m.keptBy != "":
-		return m.keptBy
-	case p.Fault.Reason != "":
-		return p.Fault.WithHelp().Message
-	case m.waits != nil:
-		return m.waits.until
-	}
-	return m.awaits
-}
-
 // need is something that is to be done for a VM or an ordinal, and why. The next step follows from the need and the VM's current state
 // (nextSteps).
 type need struct {
@@ -178,4 +65,34 @@ const (
 	needsAdopting                // of an ordinal: a VM that spec.adopt names gets it
 	needsClone                   // of an ordinal: its VM is to be cloned
 	allNeeds         = iota
+)
+
+// decide records the verdict about a VM that is no member, or about an ordinal.
+func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = becomes, why }
+
+// wants notes what is to be done for a VM or an ordinal.
+func (m *member) wants(n what, why string) { m.needs = append(m.needs, need{n, why}) }
+
+// begins notes an activity, and whether something blocks it.
+func (m *member) begins(what activity, unblocked bool) {
+	m.does[what], m.blocked[what] = true, !unblocked
+}
+
+// vacancy is a member that has no VM yet. Its ordinal may not be known either.
+func vacancy(why string) *member {
+	m := &member{}
+	m.decide(plan.Create, why)
+	return m
+}
+
+// assign gives a vacancy its ordinal.
+func (m *member) assign(group string, ordinal int32) {
+	m.Ordinal, m.name = ordinal, plan.MemberName(group, ordinal)
+}
+
+// What a member can wait for.
+const (
+	otherMembers = "other members to be available"
+	aSuccessor   = "its successor"
+	anOperator   = "an operator: no successor can be created"
 )
