@@ -27,22 +27,6 @@ func (f *facts) customizationOf(m *member) plan.Customization {
 	return m.Customization
 }
 
-// findUntaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
-func (d *decision) findUntaken() (found []named) {
-	for i := range d.sets.members {
-		m := &d.sets.members[i]
-		if len(m.Untaken) == 0 || !m.runsUnready() {
-			continue
-		}
-		if due := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout); d.facts.Now.Before(due) {
-			d.wake.note(due)
-			continue
-		}
-		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})
-	}
-	return found
-}
-
 // failedCustomizations returns, as faults, the members whose customization failed: all of them, or only those that it keeps unready.
 func (s *sets) failedCustomizations(all bool) (found []named) {
 	for i := range s.members {

@@ -32,17 +32,11 @@ func (s *sets) isEvident(m *member) bool {
 	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
 }
 
-// unreadyTooLong reports whether the member has been healable for longer than readiness.timeoutSeconds.
+// unreadyTooLong reports whether a member that is not ready has had readiness.timeoutSeconds to become ready.
 func (d *decision) unreadyTooLong(m *member) bool {
-	if !d.sets.healable(m) || m.Marked {
-		return false
-	}
 	due := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout)
-	if d.facts.Now.Before(due) {
-		d.wake.note(due)
-		return false
-	}
-	return true
+	d.wake.note(due)
+	return !d.facts.Now.Before(due)
 }
 
 // unhealthy reports whether the member counts against the budget: it is not ready, whether or not it has timed out, and with or without
@@ -54,6 +48,16 @@ func (d *decision) unhealthy(m *member) bool {
 	counts := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay)
 	d.wake.note(counts)
 	return m.runsUnready() && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
+}
+
+// findUntaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
+func (d *decision) findUntaken() (found []named) {
+	for i := range d.sets.members {
+		if m := &d.sets.members[i]; len(m.Untaken) > 0 && m.runsUnready() && d.unreadyTooLong(m) {
+			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})
+		}
+	}
+	return found
 }
 
 // healing is the reason of members that stay unready.
@@ -75,7 +79,7 @@ func (h *healing) nominate(d *decision, order []int) {
 			m.nominate(plan.WhyHealing, "healing: it stayed unready")
 			running++
 		case m.nominated != "" || m.leaves():
-		case d.unreadyTooLong(m):
+		case d.sets.healable(m) && !m.Marked && d.unreadyTooLong(m):
 			sick = append(sick, m)
 		case d.sets.healable(m) && m.restarted():
 			running++

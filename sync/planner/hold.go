@@ -29,23 +29,6 @@ func (s *sets) holdsAny() bool {
 	return !s.facts.vCenterKnown && len(s.facts.Children) > 0 && s.facts.holds.Any() && !s.facts.policy.Retain
 }
 
-// holdEnded reports whether a hold in the stored status is over.
-func (s *sets) holdEnded() bool {
-	for i := range s.facts.Group.Status.Members {
-		r := &s.facts.Group.Status.Members[i]
-		over := !r.HeldUntil.IsZero()
-		for j := range s.members {
-			if m := &s.members[j]; over && m.MoRef == r.MoRef {
-				over = m.heldUntil.IsZero()
-			}
-		}
-		if over {
-			return true
-		}
-	}
-	return false
-}
-
 func (r *report) ignoredHolds() []string {
 	return r.facts.holds.Ignored(func(member, moRef string) string {
 		is, named := !r.facts.vCenterKnown, false

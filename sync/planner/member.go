@@ -85,6 +85,23 @@ func (m *member) available() bool { return m.serving && !m.Marked }
 // that the server is not allowed to probe is as ready as its stored status says.
 func (m *member) mayServe() bool { return m.ready || m.answer.open && !m.answer.refused }
 
+// runsUnready reports whether the member is on, and nothing but its readiness is missing: it neither halts nor waits for an operator.
+func (m *member) runsUnready() bool {
+	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !m.halting()
+}
+
+// unreadySince returns when readiness.timeoutSeconds began for the member: when it was last ready, powered on, or restarted.
+func (m *member) unreadySince(now time.Time) time.Time {
+	began := m.since
+	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock; ignored if it is ahead of ours
+		began = m.Boot
+	}
+	if m.Restarted.After(began) {
+		began = m.Restarted
+	}
+	return began
+}
+
 // markedForRemoval reports whether the VM has a mark, and not only that of a power cycle.
 func (m *member) markedForRemoval() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
 
@@ -165,18 +182,6 @@ func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
 // request has the boot time that vCenter reported, so no two clocks are compared. An old request doesn't count: the guest ignored it.
 func (m *member) halting() bool { return !m.haltsUntil.IsZero() }
 
-// unreadySince returns when readiness.timeoutSeconds began for the member: when it was last ready, powered on, or restarted.
-func (m *member) unreadySince(now time.Time) time.Time {
-	began := m.since
-	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock; ignored if it is ahead of ours
-		began = m.Boot
-	}
-	if m.Restarted.After(began) {
-		began = m.Restarted
-	}
-	return began
-}
-
 // haltsUntil returns until when a VM counts as halting; zero if it does not.
 func (f *facts) haltsUntil(vm *plan.VM) time.Time {
 	if vm.Power != plan.PoweredOn || vm.Shutdown.At.IsZero() || !plan.SameBoot(vm.Shutdown.Boot, vm.Boot) {
@@ -227,11 +232,6 @@ func (f *facts) chosenSince(m *member) time.Time {
 		return deleted
 	}
 	return since
-}
-
-// runsUnready reports whether the member is on, and nothing but its readiness is missing: it neither halts nor waits for an operator.
-func (m *member) runsUnready() bool {
-	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !m.halting()
 }
 
 // display returns the member's name, with its name in vCenter if that differs.

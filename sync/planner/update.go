@@ -198,6 +198,23 @@ func (s *sets) refreshedSince(since time.Time) bool {
 	return false
 }
 
+// holdEnded reports whether a hold in the stored status is over.
+func (s *sets) holdEnded() bool {
+	for i := range s.facts.Group.Status.Members {
+		r := &s.facts.Group.Status.Members[i]
+		over := !r.HeldUntil.IsZero()
+		for j := range s.members {
+			if m := &s.members[j]; over && m.MoRef == r.MoRef {
+				over = m.heldUntil.IsZero()
+			}
+		}
+		if over {
+			return true
+		}
+	}
+	return false
+}
+
 // target describes what members are updated to. Status messages have it, and updates with different targets are different updates.
 func (f *facts) target() string {
 	return targetText(f.revision, f.Group.Spec.CPU, f.Group.MemoryMB(), f.allocation)
