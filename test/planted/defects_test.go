@@ -10,7 +10,7 @@ var defects = []defect{
 	{"3: a member that vCenter doesn't show counts as gone", "sync/planner/missing.go",
 		"case s.facts.departed.Has(m.MoRef, m.InstanceUUID):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
 		[]layer{planner, world}},
-	{"3: what vCenter showed before an outage counts as its state now", "sync/planner/facts.go",
+	{"3: what vCenter showed before an outage counts as its state now", "sync/planner/block.go",
 		"case !s.Known:\n\t\treturn false, f.outage()", "case !s.Known:\n\t\treturn s.Fault != nil, nil",
 		[]layer{planner, world}},
 	{"4: the deletion of a group completes without a fresh read", "sync/planner/finalize.go",

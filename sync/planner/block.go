@@ -1,0 +1,140 @@
+// This file finds what blocks a group, before its VMs are examined.
+
+package planner
+
+import (
+	"fmt"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// findBlock decides the columns left of the bar in Make's table.
+func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
+	s := &f.State
+	if other := f.otherInstall(); other != nil {
+		return false, other
+	}
+	switch {
+	case !s.Known && !f.Finalizing && f.invalid != nil: // known without vCenter
+		return false, f.invalid
+	case !s.Known:
+		return false, f.outage()
+	}
+	if was, what := f.madeIn(); was != "" && was != s.VCenter {
+		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
+			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or change the group's label back", what, was, s.VCenter)}
+	}
+	if f.Finalizing {
+		return true, nil
+	}
+	if f.invalid != nil {
+		return true, f.invalid
+	}
+	if s.Fault != nil {
+		return true, s.Fault
+	}
+	if elsewhere := f.elsewhere(); elsewhere != nil && f.want+int(f.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
+		return true, elsewhere
+	}
+	if lost := f.disksLost(); lost != nil && f.want > 0 {
+		return true, lost
+	}
+	if many := f.tooManyDisks(); many != nil && f.want > 0 {
+		return true, many
+	}
+	newest := f.NewestStamp
+	for i := range s.VMs {
+		newest = max(newest, s.VMs[i].Generation)
+	}
+	if newest > f.Group.Generation && newest != f.Group.UndoneGeneration() {
+		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
+			"the members' stamps have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, edit the spec until its generation is higher (docs/troubleshooting.md#superseded)",
+			newest, f.Group.Generation)}
+	}
+	if name := f.removedElsewhere(); name != "" {
+		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
+			"%s was destroyed with the server's account, but not by this process: the server waits for the group's next hook call", name)}
+	}
+	return true, nil
+}
+
+// outage is why vCenter's state is unknown; nil while it is known.
+func (f *facts) outage() *plan.Fault {
+	switch {
+	case f.State.Known:
+		return nil
+	case f.State.Fault != nil:
+		return f.State.Fault
+	}
+	return &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
+}
+
+// removedElsewhere names a member in the stored status that another process of the server destroyed: that process may have a newer spec. The
+// member's stamp, which had the newer generation, is gone, too. So this process could create a member in its place that the newest spec
+// doesn't ask for, and the scale-in that follows could remove a member that the newest spec keeps. The next hook call has the newest spec,
+// and a status without the member. (After a restart, this costs one call as well.) A new member, which the stored status doesn't list yet,
+// shows the same if it was destroyed after the newest call.
+func (f *facts) removedElsewhere() string {
+	for i := range f.Group.Status.Members {
+		r := &f.Group.Status.Members[i]
+		if by, gone := f.departed.As(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !f.isBack(r) {
+			return r.Name
+		}
+	}
+	if r := &f.State.LastRemoved; r.At.After(f.Called) {
+		return r.Name
+	}
+	return ""
+}
+
+// elsewhere returns a fault if members were, or are being, cloned into another folder than spec.placement names now. A member's name in its
+// folder is the lock that keeps two VMs from getting one ordinal, and in two folders there would be two locks.
+func (f *facts) elsewhere() *plan.Fault {
+	home := plan.HomeOf(&f.Group.Spec).String()
+	for i := range f.State.VMs {
+		if was := f.State.VMs[i].Home; was != home {
+			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
+				"the members were created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
+				plan.HomeText(was), plan.HomeText(home))}
+		}
+	}
+	for _, p := range f.Pending {
+		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
+			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
+				"members are being created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
+				plan.HomeText(p.Home), plan.HomeText(home))}
+		}
+	}
+	return nil
+}
+
+// disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got
+// around it.
+func (f *facts) disksLost() *plan.Fault {
+	for i := range f.State.VMs {
+		vm := &f.State.VMs[i]
+		if lost := plan.DisksLost(&f.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
+			return &plan.Fault{Reason: plan.ReasonDisksImmutable, NeedsOperator: true, Message: plan.MemberName(f.Group.Name, vm.Ordinal) + ": " + lost +
+				": correct the spec, or scale the group to 0 first, which removes its members"}
+		}
+	}
+	return nil
+}
+
+// madeIn returns the vCenter in which the group's members or its persistent disks were created, by the status and the stamps; empty for a
+// group without members, VMs in quarantine and persistent disks. Disks alone don't delay a deletion: the status lists them until the group
+// ends, and an install for another vCenter can't do anything about them.
+func (f *facts) madeIn() (vcenter, what string) {
+	for i := range f.State.VMs {
+		if was := f.State.VMs[i].VCenter; was != "" && was != f.State.VCenter {
+			return was, "members"
+		}
+	}
+	switch s := &f.Group.Status; {
+	case len(s.Members)+len(s.Quarantined)+len(s.Standby) > 0:
+		return s.VCenterUUID, "members"
+	case !f.Finalizing && len(f.Group.DisksLeft()) > 0:
+		return s.VCenterUUID, "persistent disks"
+	}
+	return "", ""
+}
