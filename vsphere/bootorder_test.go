@@ -8,6 +8,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -40,7 +41,10 @@ func TestABootOrderThatNamesAnExtraAdapterIsAFaultThatSaysWhatToDo(t *testing.T)
 			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationAdd, Device: second}}}))
 		w.must(w.ToTemplate("ubuntu"))
 		w.must(w.BootFromNetwork("ubuntu"))
-		p.refused(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "boots from", "boot order", "spec.networks")
+		e := p.refused(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "boots from", "boot order", "spec.networks")
+		if want := plan.OnTemplate | plan.OnNetworks; e.Depends != want {
+			t.Errorf("the refusal depends on %b; want %b, because it affects all groups with that template and these networks", e.Depends, want)
+		}
 	})
 }
 

@@ -133,19 +133,23 @@ func (b *cloneBuilder) refusal(err error) error {
 	var wrong types.BaseInvalidArgument
 	_, argument := fault.As(err, &wrong)
 	var e *vcfault.Error
+	var depends plan.Depends
 	switch {
 	case refusedForBootOrder(err):
+		depends = plan.OnTemplate | plan.OnNetworks
 		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):
+		depends = plan.OnTemplate | plan.OnPool
 		e = vcfault.ForRetry(vcfault.ReasonHostNotConnected, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; the server tries again.", template)
 	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
 		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "vCenter refuses an argument of the clone (%s): correct what causes it in the template %q or in the spec. %s",
 			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
 	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
+		depends = plan.OnTemplate
 		e = vcfault.ForOperator(vcfault.ReasonSnapshotUnusable, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
 	default:
 		return err
 	}
-	e.Err = err
+	e.Err, e.Depends = err, depends
 	return e
 }
