@@ -15,7 +15,7 @@ import (
 
 const datastore0 = "/DC0/datastore/LocalDS_0"
 
-// What vCenter shows to have changed makes a try due: after a quarter of an hour, a group waits for the next try of the minute otherwise.
+// After a quarter of an hour, vCenter is asked once a minute. What it shows to have changed makes a try due before that.
 func TestWhatEndsALastingRefusalMakesATryDue(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]struct {
@@ -104,7 +104,7 @@ func TestWhatAFailedCloneGivesBackMakesNoTryDue(t *testing.T) {
 			called(t, 5*time.Second, groups...)
 		}
 		if tries, calls := x.since(); tries > 3 || calls > 10*tries+idleCalls {
-			t.Errorf("%d tries with %d calls in two minutes in which the datastore's free space goes and comes, want one a minute", tries, calls)
+			t.Errorf("%d tries with %d calls in two minutes in which the datastore's free space goes and comes; want at most 3 tries, with 10 calls each and %d others", tries, calls, idleCalls)
 		}
 	})
 }

@@ -20,14 +20,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-var structured = flag.String("structure", "", "the folder of a package, such as sync/planner, whose files TestStructure compares")
+var structured = flag.String("structure", "", "the folder of a package, such as sync/planner: TestStructure counts the arrows between its files")
 
 // The test counts the arrows between the files of a package, for those who move code between files:
 //
 //	go test ./test -run TestStructure -v -structure sync/planner
 //
-// An arrow leads from a file to another one whose functions, types, variables, constants or fields it uses. Upward arrows lead from a file to one
-// before it, in the order of the files that has the fewest, as far as a simple search finds it.
+// An arrow leads from a file to another one whose functions, types, variables, constants or fields it uses. In an order of the files, an arrow to an
+// earlier file leads upward. The test looks for an order with few of these.
 func TestStructure(t *testing.T) {
 	if *structured == "" {
 		t.Skip("give -structure")
@@ -109,15 +109,14 @@ func leastUpward(arrows map[arrow][]string) (order []string, upward []arrow) {
 		for _, file := range slices.Clone(order) {
 			at := slices.Index(order, file)
 			rest := slices.Delete(slices.Clone(order), at, at+1)
-			best, gain, gained := 0, 0, make([]int, len(order)) // upward arrows less than in the first place
+			best, more := 0, make([]int, len(order)) // by place: upward arrows more than with the file at the top
 			for i, other := range rest {
-				gain += between[file][other] - between[other][file]
-				gained[i+1] = -gain
-				if gained[i+1] > gained[best] {
+				more[i+1] = more[i] + between[file][other] - between[other][file]
+				if more[i+1] < more[best] {
 					best = i + 1
 				}
 			}
-			if gained[best] > gained[at] {
+			if more[best] < more[at] {
 				order, moved = slices.Insert(rest, best, file), true
 			}
 		}

@@ -104,7 +104,7 @@ func (x causes) failing(g *v1alpha1.VmGroup, a *plan.Action) bool {
 	return false
 }
 
-// failed records a try that failed, and returns when the next one is due.
+// failed records a try that failed, and returns in what time the next one is due.
 func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
 	if c.tries == 0 {
 		c.since = now

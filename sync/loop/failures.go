@@ -34,7 +34,7 @@ type failure struct {
 	round  int           // of the cause, in which it was tried last
 	took   time.Duration // how long the try ran
 	tried  plan.Op       // what failed before for the same VM, and may have taken it down
-	shown  string        // what vCenter showed of what the step depends on (shownOf), after the try
+	shown  string        // what vCenter last showed of what the step depends on (shownOf); empty if nothing was looked at yet
 	// unwanted is since when no plan has wanted it, although it could be tried again; zero if the last one did.
 	unwanted time.Time
 }

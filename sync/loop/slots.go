@@ -54,8 +54,8 @@ func worksOf(actions []plan.Action, s *plan.VCenterState) (all []limiter.Work) {
 	return all
 }
 
-// wouldFail reports whether all of a group's actions would probably fail, because actions of other groups do, for a cause that these have, too. It
-// is false for an action that has failed before: its cause says when it is tried. The caller holds l.mu.
+// wouldFail reports whether all of a group's actions would probably fail: actions of other groups do, for causes that these would have, too. An
+// action that has failed before doesn't count, because its cause says when it is tried. The caller holds l.mu.
 func (l *Loop) wouldFail(g *group, actions []plan.Action) bool {
 	return !slices.ContainsFunc(actions, func(a plan.Action) bool {
 		_, tried := g.failures.of(g.lease.call.Group, &a)

@@ -62,7 +62,7 @@ func (u *undone) continues(change string, now time.Time) bool {
 	return u.change == change && (u.times >= undoneTimes || now.Sub(u.last) <= undoneSoon)
 }
 
-// changed counts a change that was made, and returns when it can be made again: at once, unless it was undone again and again.
+// changed counts a change that was made, and returns in what time it can be made again: at once, unless it was undone again and again.
 func (x *failures) changed(g *v1alpha1.VmGroup, r *run, now time.Time) (retry time.Duration) {
 	a := r.action
 	u := x.undone[a.VM]

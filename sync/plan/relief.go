@@ -3,16 +3,18 @@ package plan
 // Relief counts the changes that vCenter has shown and that may end a refusal, by what the refusal depends on. Package inventory counts them
 // while refusals last (Query.Lasting).
 type Relief struct {
-	// Pool counts hosts that came back or were added, and resource pools that were added or have other limits.
+	// Pool counts hosts that can be used again, resource pools with another allocation of CPU or memory, and hosts, clusters and pools that are
+	// new or have another name.
 	Pool int
-	// Storage counts datastores that have more free space, can be used again, or were added; of the group's own, if its name is known.
+	// Storage counts datastores that have more free space, can be used again, are new or have another name. If the name of the group's datastore
+	// is known, it counts that one only.
 	Storage int
-	// Networks counts networks that were added.
+	// Networks counts networks that are new or have another name.
 	Networks int
 }
 
-// WatchedFor are the parts of what a refusal depends on for which Relief counts changes.
-const WatchedFor = OnPool | OnStorage | OnNetworks
+// Relievable are the parts of what a refusal depends on for which Relief counts changes.
+const Relievable = OnPool | OnStorage | OnNetworks
 
 // Of returns the counts of what a refusal depends on, and zeros for the rest.
 func (r Relief) Of(on Depends) (part Relief) {

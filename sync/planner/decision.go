@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// decision is what becomes of each VM, and of each ordinal without a VM. It is empty while the group is blocked or being deleted.
+// decision is what becomes of each VM, and of each ordinal without a VM. While the group is blocked or being deleted, it has only what sets has.
 type decision struct {
 	facts *facts
 	sets  *sets
@@ -37,7 +37,7 @@ func (d *decision) taken(ordinal int32) bool {
 		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }
 
-// isStandby is that of sets, which also knows the standby members that the decision adds.
+// isStandby reports whether a standby member has the ordinal, or is to have it.
 func (d *decision) isStandby(ordinal int32) bool {
 	return d.sets.isStandby(ordinal) || slices.Contains(d.standbyComing, ordinal)
 }

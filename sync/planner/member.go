@@ -66,7 +66,7 @@ const (
 	waitsForStandbyMembers
 	// powerCycled: it is powered off now, and on again when it has its new size.
 	powerCycled
-	// replacedLater: it is to be replaced: a successor can be made, and other members go first.
+	// replacedLater: it is to be replaced, and waits for its successor or for other members, which go first.
 	replacedLater
 	// replacedNow: it is taken down now, and has a successor.
 	replacedNow

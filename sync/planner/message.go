@@ -113,7 +113,7 @@ func (r *report) rulesText(int) string {
 	return "setting the group's DRS rules"
 }
 
-// waiting counts the members that wait for preconditions, and waitingText has a sentence for each precondition.
+// waiting counts the members that wait for preconditions with words of their own (precondition.says), and waitingText has the sentences.
 func (r *report) waiting() (n int) {
 	for i := range r.sets.members {
 		n += int(oneIf(r.sets.members[i].waits != nil && r.sets.members[i].waits.says != ""))

@@ -30,7 +30,7 @@ const (
 
 // reliefs are the changes that may have ended a refusal.
 type reliefs struct {
-	wanted chan struct{} // groups ask, and there may be no stream; its capacity is 1
+	wanted chan struct{} // a group has asked; its capacity is 1
 
 	mu     sync.Mutex
 	asked  time.Time // when a group asked last
@@ -42,11 +42,12 @@ func newReliefs() *reliefs {
 	return &reliefs{wanted: make(chan struct{}, 1), stores: map[string]int{}}
 }
 
-// of returns the changes for a group that has asked. target is the path of its datastore or datastore cluster, if that is known.
+// of returns the changes so far, and notes that a group asks for them, unless lasting is empty. Of datastores, it counts the one that the group
+// uses, if target, the path of a datastore or datastore cluster, names one.
 func (r *reliefs) of(lasting plan.Depends, target string) plan.Relief {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if lasting&plan.WatchedFor != 0 {
+	if lasting&plan.Relievable != 0 {
 		r.asked = time.Now()
 		notify(r.wanted)
 	}
@@ -120,7 +121,11 @@ func (x *relieving) take(changes []types.PropertyChange) (better bool) {
 				x.free, better = v, true
 			}
 		case bool:
-			better = better || v == (c.Name == "summary.accessible") // and not in maintenance mode
+			usable := v
+			if c.Name == "runtime.inMaintenanceMode" {
+				usable = !v
+			}
+			better = better || usable
 		case types.HostSystemConnectionState:
 			better = better || v == types.HostSystemConnectionStateConnected
 		case types.ResourceAllocationInfo:
@@ -165,6 +170,9 @@ func (st *Stream) watchRelief(ctx context.Context, s *session.Session) {
 		case <-ctx.Done():
 			return
 		case <-st.inventory.reliefs.wanted:
+			if !st.inventory.reliefs.isAsked() { // a group asked while the last stream was open
+				continue
+			}
 		}
 		if err := st.followRelief(ctx, s); err != nil && ctx.Err() == nil {
 			st.log.Debug().Err(err).Msg("vCenter's changes that may end a refusal are not known for a minute")

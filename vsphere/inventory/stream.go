@@ -58,7 +58,7 @@ type Sessions interface {
 }
 
 // Stream asks vCenter for changes and tells the reader which objects changed. It takes no values from vCenter's reports, because they may be
-// old: the reader reads the objects.
+// old: the reader reads the objects. Only what may end a refusal is taken from the reports (relief.go).
 type Stream struct {
 	sessions  Sessions
 	selection Selection
@@ -67,7 +67,7 @@ type Stream struct {
 	log       zerolog.Logger
 	whole     atomic.Bool // whether everything was read at least once
 
-	relief           sync.WaitGroup // the streams of changes that may end refusals
+	relief           sync.WaitGroup // the goroutines of watchRelief
 	maxWait, silence time.Duration
 
 	// Timed is called with the duration of the stream's "first" answer and of each "full" read. It can be nil.
