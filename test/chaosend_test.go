@@ -74,6 +74,7 @@ func (l *life) reach() {
 func (l *life) repair() {
 	l.show()
 	l.answer()
+	l.Rewrite(nil)
 	l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError, b.BreakGuests = nil, "", nil })
 	l.AddKeyProvider()
 	for _, template := range []string{"vm-operator-template", otherTemplate} {

@@ -10,7 +10,7 @@ import (
 )
 
 // Some lives end with a lasting trouble, which begins when the group is as its spec says. An edit replaces all members, and from then on one kind of step
-// always fails, or new guests never become ready. The trouble lasts for hours, and may cost at most one serving member. Then either the trouble ends and the
+// always fails or is taken back, new guests never become ready, or vCenter or Metacontroller does nothing. The trouble lasts for hours, and may cost at most one serving member. Then either the trouble ends and the
 // group becomes as its spec says, or the group is deleted during the trouble.
 
 // trouble is a lasting trouble of a life.
@@ -20,7 +20,7 @@ type trouble struct {
 	ends  bool
 }
 
-// troubleKind is a kind of trouble. begins starts the trouble; repair and Heal end it. isNew reports whether a VM was created during the trouble.
+// troubleKind is a kind of trouble. begins starts the trouble; converge ends it. isNew reports whether a VM was created during the trouble.
 type troubleKind struct {
 	name   string
 	only   func(profile) bool // the lives that can have this trouble; nil: all
@@ -57,8 +57,20 @@ var troubleKinds = []troubleKind{
 	{"no new guest has Tools", func(p profile) bool { return p.tools }, nothing, func(l *life, isNew func(vcsim.VM) bool) {
 		l.Behave(func(b *vcsim.Behavior) { b.BreakGuests = isNew })
 	}},
-	{"no new service answers", func(p profile) bool { return p.answers }, nothing, func(*life, func(vcsim.VM) bool) {}},
+	{noServiceAnswers, func(p profile) bool { return p.answers }, nothing, func(*life, func(vcsim.VM) bool) {}},
+	{"vCenter keeps no VM group", nil, func(s *v1alpha1.VmGroupSpec) {
+		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{siteA}, Rule: v1alpha1.HostRuleRequired}
+	}, func(l *life, _ func(vcsim.VM) bool) { l.Rewrite(withoutVMGroups) }},
+	{vCenterAway, nil, nothing, func(l *life, _ func(vcsim.VM) bool) { l.Down() }},
+	{metacontrollerSilent, nil, nothing, func(*life, func(vcsim.VM) bool) {}},
 }
+
+// The troubles that checks treat apart.
+const (
+	noServiceAnswers     = "no new service answers"
+	vCenterAway          = "vCenter is away"
+	metacontrollerSilent = "Metacontroller is silent"
+)
 
 // troubleOf returns the trouble of the life of a seed. Every eighth life has one.
 func troubleOf(seed uint64, p profile) *trouble {
@@ -67,7 +79,9 @@ func troubleOf(seed uint64, p profile) *trouble {
 	}
 	r := rand.New(rand.NewPCG(seed, 4))
 	kinds := slices.DeleteFunc(slices.Clone(troubleKinds), func(k troubleKind) bool { return k.only != nil && !k.only(p) })
-	return &trouble{kind: pick(r, kinds), lasts: time.Duration(20+r.IntN(160)) * time.Minute, ends: r.IntN(2) == 0}
+	kind := pick(r, kinds)
+	// Without vCenter or hook calls, no group can be deleted.
+	return &trouble{kind: kind, lasts: time.Duration(20+r.IntN(160)) * time.Minute, ends: r.IntN(2) == 0 || kind.name == vCenterAway || kind.name == metacontrollerSilent}
 }
 
 // endure begins a trouble, and makes hook calls until its time is over.
@@ -85,10 +99,12 @@ func (l *life) endure(t *trouble) {
 	l.edited("the spec of the trouble, %s", s.Template)
 	for began := time.Now(); time.Since(began) < t.lasts; time.Sleep(2 * seldom) {
 		l.reap()
-		l.call(l.any())
+		if t.kind.name != metacontrollerSilent {
+			l.call(l.any())
+		}
 		l.checkTrouble(was)
 		for _, vm := range l.mine() {
-			if t.kind.name == "no new service answers" && isNew(vm) {
+			if t.kind.name == noServiceAnswers && isNew(vm) {
 				l.StopService(vm.Ref.Value, true)
 			}
 		}

@@ -29,13 +29,9 @@ type undoing struct {
 
 var undoings = map[string]undoing{
 	"vCenter drops a VM group": {
-		asks: wantsHostGroup,
-		drops: func(call any) {
-			if c, is := call.(*types.ReconfigureComputeResource_Task); is {
-				c.Spec.(*types.ClusterConfigSpecEx).GroupSpec = nil
-			}
-		},
-		says: "vCenter does not keep the DRS VM group", calls: []string{"ReconfigureComputeResource_Task"},
+		asks:  wantsHostGroup,
+		drops: withoutVMGroups,
+		says:  "vCenter does not keep the DRS VM group", calls: []string{"ReconfigureComputeResource_Task"},
 	},
 	"a tool empties a VM group": {
 		asks: wantsHostGroup, undo: emptyVMGroups, as: `LAB\backup`,
@@ -70,6 +66,13 @@ var undoings = map[string]undoing{
 		},
 		calls: []string{"SetField"},
 	},
+}
+
+// withoutVMGroups removes the changes of DRS groups from a call.
+func withoutVMGroups(call any) {
+	if c, is := call.(*types.ReconfigureComputeResource_Task); is {
+		c.Spec.(*types.ClusterConfigSpecEx).GroupSpec = nil
+	}
 }
 
 const undoingCluster = "/DC0/host/DC0_C0"
