@@ -96,8 +96,18 @@ func (x causes) leave(group types.UID, f *failure) {
 
 // failing reports whether an action of a group would probably fail, because other groups' actions do that depend on the same.
 func (x causes) failing(g *v1alpha1.VmGroup, a *plan.Action) bool {
+	type kind struct {
+		reason, object string
+		depends        plan.Depends
+	}
+	looked := map[kind]bool{} // thousands of causes may be of one kind, such as a privilege that is missing on each namespace's folder
 	for key, c := range x {
-		if c.tries > 0 && key.op == a.Op && key.on != "" && c.fault.Cause(g, a) == key.on {
+		k := kind{key.reason, c.fault.Object, c.fault.Depends}
+		if key.op != a.Op || key.on == "" || looked[k] {
+			continue
+		}
+		looked[k] = true
+		if same := x[causeKey{op: a.Op, reason: key.reason, on: c.fault.Cause(g, a)}]; same != nil && same.tries > 0 {
 			return true
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host; and,
-// while the inventory watches for it because some cause has lasted for minutes, whatever may end the refusal (plan.Relief). A member's host doesn't count, because DRS may choose another one at each try
-// to power the member on.
+// What vCenter shows to have changed makes a try due: the template of a clone was published again, or is on another host; and, while the inventory
+// watches for it because some cause has lasted for minutes, whatever may end the refusal (plan.Relief). A member's host doesn't count, because DRS may
+// choose another one at each try to power the member on.
 
 // shownOf is what vCenter shows of what a failed step depends on, except what the step itself changes; empty if it doesn't show the template of
 // a clone.

@@ -52,7 +52,7 @@ func (r *reliefs) of(lasting plan.Depends, target string) plan.Relief {
 		notify(r.wanted)
 	}
 	counts := r.counts
-	if own, is := r.stores[naming.Last(target)]; is {
+	if own, is := r.stores[naming.Last(target)]; is && target != "" {
 		counts.Storage = own
 	}
 	return counts
