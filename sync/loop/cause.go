@@ -94,7 +94,8 @@ func (x causes) leave(group types.UID, f *failure) {
 	}
 }
 
-// failing reports whether an action of a group would probably fail, because other groups' actions do that depend on the same.
+// failing reports whether an action of a group would probably fail: the same action fails for other groups, with a fault that depends on what both
+// have in common.
 func (x causes) failing(g *v1alpha1.VmGroup, a *plan.Action) bool {
 	type kind struct {
 		reason, object string
@@ -140,8 +141,8 @@ func (c *cause) succeeded(now time.Time) {
 	c.round, c.had = c.round+1, 0
 }
 
-// canHurry reports whether what vCenter shows can make a try due: not while one runs, nor soon after the last one. That time doubles with each
-// such try that fails, because a host or a template may change all the time.
+// canHurry reports whether what vCenter shows can make a try due. It can't while a try runs, nor for four seconds after the last one; that pause
+// doubles with each try that was made due so, up to a minute, because a host or a template may change all the time.
 func (c *cause) canHurry(now time.Time) bool {
 	return len(c.running) == 0 && now.Sub(c.tried) >= min(operatorPace<<min(c.hurries, 4), lastingPace)
 }
@@ -174,7 +175,8 @@ func (c *cause) permits(f *failure, now time.Time) bool {
 	return busy < slowly(c.most, passed) && (passed > 0 || !now.Before(c.due(f)))
 }
 
-// slowly is how many steps may run beside those that are past their cause: these count as successes, each of which doubles the limit.
+// slowly returns how many steps can run beside those that run for longer than they took to fail. Each of these counts as a success, which doubles
+// the limit.
 func slowly(limit, passed int) int { return limit << min(passed, 6) }
 
 // due is when a failure can be tried, unless another one is then.
@@ -185,8 +187,8 @@ func (c *cause) due(f *failure) time.Time {
 	return c.until
 }
 
-// How long a cause waits for its next try: doubling from the first to the last, by the kind of its fault. An operator who removes the cause
-// soon sees within ten seconds that it is gone. What lasts for longer than watchedFor is tried once in lastingPace: vCenter is spared then.
+// How long a cause waits for its next try: doubling from the first to the last, by the kind of its fault. In the first minutes, an operator who ends
+// the cause sees that within ten seconds. What lasts for longer than watchedFor is tried once in lastingPace: vCenter is spared then.
 const (
 	waitFirst, waitLast           = time.Second, 100 * time.Second // may pass by itself
 	operatorPace                  = 4 * time.Second                // an operator has to act; a retry is cheap

@@ -138,7 +138,7 @@ func (l *Loop) next() {
 	})
 }
 
-// handOff ends what next began, because the group's round has come. The caller holds l.mu.
+// handOff ends the reservation that next made for a group's round. The caller holds l.mu.
 func (l *Loop) handOff(g *group) {
 	if g != nil && g.turn.reserved != nil {
 		l.limiter.Unreserve(*g.turn.reserved)
@@ -146,7 +146,7 @@ func (l *Loop) handOff(g *group) {
 	}
 }
 
-// returned gives back the slot of an action that has ended. The caller holds l.mu.
+// returned frees the slot of an action that has ended, and tells the limiter how the action went. The caller holds l.mu.
 func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
 	if r := g.runs[a.VM]; r.slot != nil {
 		if r.failing {

@@ -26,7 +26,7 @@ type undone struct {
 
 const (
 	undoneTimes = 3
-	// undoneSoon is within what time after a change the same one shows that it did not stay, for the first undoneTimes.
+	// undoneSoon is how long after a change the same change, planned again, still counts as undone, until it has counted undoneTimes.
 	undoneSoon = 10 * time.Minute
 	// undoneUnseen is how long a change that was undone before has to stay: vCenter's clusters are read once a minute.
 	undoneUnseen = 65 * time.Second
@@ -48,7 +48,7 @@ func changeOf(a *plan.Action, state *plan.VCenterState) string {
 	return strings.Join(of, " ")
 }
 
-// undoneSince returns when the step that made a change last began, if the change counts as failed should it be made now; else zero.
+// undoneSince returns when the last step that made a change began, if making the change now would count as a failure; else zero.
 func (x *failures) undoneSince(vm, change string, now time.Time) time.Time {
 	u := x.undone[vm]
 	if change == "" || !u.continues(change, now) || u.times < undoneTimes-1 {

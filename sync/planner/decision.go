@@ -20,7 +20,7 @@ type decision struct {
 	// withdrawing: some members have a mark that is to be withdrawn. Until it is, no other serving member is taken down: another replica may
 	// have withdrawn it already, and be taking down a member that this replica keeps.
 	withdrawing bool
-	// remarking: this replica is writing a mark that it will withdraw, as after an edit of the spec: the member is not to be taken down.
+	// remarking: this replica is writing a mark on a member that, since an edit of the spec, is not to be taken down. It will withdraw that mark.
 	remarking  bool
 	successors successors
 	incorrect  []named // entries of spec.replace and spec.adopt that an operator has to correct

@@ -16,8 +16,8 @@ import (
 
 // While a refusal lasts, vCenter is asked for changes of the datastores, hosts, pools and networks: when one may have ended the refusal, the server
 // tries again, instead of once a minute only. That is a stream of its own ("Create additional PropertyCollector objects, using one per thread, to
-// perform concurrent collection operations": vSphere Web Services SDK Programming Guide 8.0), because its answers have values, and because it is
-// open only while a refusal lasts: the datastores of a large vCenter change all the time.
+// perform concurrent collection operations": vSphere Web Services SDK Programming Guide 8.0), because the server reads values from its answers, and
+// is open only while a refusal lasts, because the datastores of a large vCenter change all the time.
 
 const (
 	// reliefAsked is how long after the last group asked for it the stream stays open.

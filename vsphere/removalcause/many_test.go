@@ -102,7 +102,7 @@ func ofWeb0(seen time.Time) []inventory.Missing {
 	return []inventory.Missing{{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0", InstanceUUID: "u"}, SeenAt: seen, Since: time.Now()}}
 }
 
-// find runs a Finder for the time long.
+// find runs a Finder for that long.
 func (h *history) find(t *testing.T, long time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
