@@ -426,3 +426,32 @@ func TestAGroupDoesNotWaitForTheFirstTriesOfManyThatWillFail(t *testing.T) {
 		}
 	})
 }
+
+// A first try whose task makes no progress may never end, and must not keep other groups from theirs.
+func TestAFirstTryWithoutProgressDoesNotHoldOthersBack(t *testing.T) {
+	m := newModel(time.Second)
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && ref.Name == "web1" {
+			time.Sleep(time.Hour)
+		}
+		if a.Op == plan.Clone {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
+		groups := []plan.Call{call("web0", 1), call("web1", 1), call("web2", 1)}
+		syncing(l, time.Minute, groups[0])
+		syncing(l, time.Minute, groups[:2]...)
+		if clonesOf(m, 0, "web1 ") != 1 {
+			t.Fatal("the second group does not try to clone")
+		}
+		m.change(groups[1].Ref(), func(s *plan.VCenterState) {
+			s.Stalled = map[string]plan.Fault{"web1-0": {Reason: plan.ReasonTaskStalled}}
+		})
+		syncing(l, time.Minute, groups...)
+		if clonesOf(m, 0, "web2 ") == 0 {
+			t.Error("the third group has not tried to clone a minute after the second one's task was found without progress")
+		}
+	})
+}

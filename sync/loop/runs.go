@@ -18,7 +18,7 @@ type run struct {
 	began    time.Time
 	slot     *limiter.Running // nil: it takes none
 	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
-	failing  bool             // it would probably fail when it began (Loop.wouldFail)
+	failing  bool             // it counts in Loop.failing
 	outdated bool             // it began before the group was finalizing
 	change   string           // what it changes, if that is to stay (changeOf)
 	undoers  string           // who undid that change the last time (plan.Took)

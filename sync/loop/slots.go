@@ -70,6 +70,15 @@ func (l *Loop) holdsBack(g *group) bool { return g.turn.failing && l.failing >= 
 // failingMost is how many steps that would probably fail can run.
 func (l *Loop) failingMost() int { return max(1, l.cfg.Slots/2) }
 
+// settle notes that a step no longer counts as one that would probably fail: it has ended, or its task makes no progress and may never end. The
+// caller holds l.mu.
+func (l *Loop) settle(r *run) {
+	if r.failing {
+		r.failing = false
+		l.failing--
+	}
+}
+
 // first returns the index of the first action that has a free slot or needs none; or -1, and the work that the group waits for. The caller
 // holds l.mu.
 func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at int, work limiter.Work, waits []limiter.Work) {
@@ -149,9 +158,7 @@ func (l *Loop) handOff(g *group) {
 // returned frees the slot of an action that has ended, and tells the limiter how the action went. The caller holds l.mu.
 func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
 	if r := g.runs[a.VM]; r.slot != nil {
-		if r.failing {
-			l.failing--
-		}
+		l.settle(r)
 		l.tellCut(l.limiter.End(r.slot, now, limiter.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}))
 		r.slot = nil
 	}

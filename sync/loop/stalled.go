@@ -23,6 +23,7 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 		switch {
 		case stands:
 			r.stalled = &fault
+			l.settle(r)
 			why := ""
 			if fault.Reason == plan.ReasonTaskStalled {
 				why = "a task made no progress"

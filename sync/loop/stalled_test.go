@@ -98,7 +98,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 		synctest.Wait() // the last step has ended
 		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.limiter.Used() == 0 }
 		if !free() {
-			t.Error("stalled steps take slots, want none taken")
+			t.Error("fresh reads of vCenter take slots, want none taken")
 		}
 		if time.Sleep(2 * time.Hour); !free() {
 			t.Error("their ends give slots back that they did not take")
