@@ -17,6 +17,18 @@ func full(ref plan.Ref) error {
 	return fault{Reason: "DatastoreFull", Message: "no room for " + ref.Name, NeedsOperator: true, Depends: plan.OnStorage | plan.OnSize}
 }
 
+// refuseClones makes vCenter refuse all clones, as full does, until the caller sets the result to false.
+func refuseClones(m *model) *bool {
+	refused := true
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && refused {
+			return full(ref)
+		}
+		return nil
+	})
+	return &refused
+}
+
 // crowd is n groups of two members.
 func crowd(n int) (all []plan.Call) {
 	for i := range n {
@@ -46,13 +58,7 @@ func clonesOf(m *model, from int, name string) (n int) {
 
 func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 	m := newModel(time.Second)
-	refused := true
-	m.setFault(func(ref plan.Ref, a plan.Action) error {
-		if a.Op == plan.Clone && refused {
-			return full(ref)
-		}
-		return nil
-	})
+	refused := refuseClones(m)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
 		groups := crowd(20)
 		syncing(l, 6*time.Minute, groups...)
@@ -95,7 +101,7 @@ func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 		if own := clonesOf(m, from, "web8 "); own != 1 {
 			t.Errorf("%d tries at an operator's word", own)
 		}
-		refused = false
+		*refused = false
 		m.peak = 0
 		began := time.Now()
 		until(t, 2*time.Minute, "all are up", func() bool {
@@ -109,18 +115,12 @@ func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 // A try that runs for longer than it took to fail shows that the cause is past: the others need not wait until its clone has ended.
 func TestTheOthersFollowWhileTheFirstCloneRuns(t *testing.T) {
 	m := newModel(time.Second)
-	refused := true
-	m.setFault(func(ref plan.Ref, a plan.Action) error {
-		if a.Op == plan.Clone && refused {
-			return full(ref)
-		}
-		return nil
-	})
+	refused := refuseClones(m)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
 		groups := []plan.Call{call("web0", 3), call("web1", 3)}
 		syncing(l, 8*time.Minute, groups...)
 		m.mu.Lock()
-		refused, m.took[plan.Clone] = false, time.Minute
+		*refused, m.took[plan.Clone] = false, time.Minute
 		m.mu.Unlock()
 		from := len(m.begun())
 		for clonesOf(m, from, "") == 0 {
@@ -136,20 +136,14 @@ func TestTheOthersFollowWhileTheFirstCloneRuns(t *testing.T) {
 // An operator asks for a try of one group right after another one's.
 func TestWhenATryThatAnOperatorAsksForSucceedsTheOthersFollow(t *testing.T) {
 	m := newModel(time.Second)
-	refused := true
-	m.setFault(func(ref plan.Ref, a plan.Action) error {
-		if a.Op == plan.Clone && refused {
-			return full(ref)
-		}
-		return nil
-	})
+	refused := refuseClones(m)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
 		groups := crowd(8)
 		syncing(l, 8*time.Minute, groups...)
 		for from := len(m.begun()); clonesOf(m, from, "") == 0; {
 			syncing(l, time.Second, groups...)
 		}
-		refused = false
+		*refused = false
 		asks := *groups[3].Group
 		asks.Annotations = map[string]string{v1alpha1.AnnotationTryAgain: "now"}
 		groups[3].Group = &asks
@@ -343,13 +337,7 @@ func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
 // After some minutes, a try is made once a minute. A change that may end the refusal makes one due; one of something else doesn't.
 func TestAChangeOfWhatARefusalDependsOnMakesATryDue(t *testing.T) {
 	m := newModel(time.Second)
-	refused := true
-	m.setFault(func(ref plan.Ref, a plan.Action) error {
-		if a.Op == plan.Clone && refused {
-			return full(ref)
-		}
-		return nil
-	})
+	refused := refuseClones(m)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
 		groups := crowd(4)
 		shows := func(r plan.Relief) {
@@ -386,7 +374,7 @@ func TestAChangeOfWhatARefusalDependsOnMakesATryDue(t *testing.T) {
 			t.Errorf("%d tries in ten minutes in which the storage changes every three seconds, want one a minute, and a few more at first", n)
 		}
 		afterATry()
-		refused = false
+		*refused = false
 		shows(plan.Relief{Storage: 1000})
 		syncing(l, 70*time.Second, groups...)
 		for _, c := range groups {
