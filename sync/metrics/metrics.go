@@ -59,7 +59,7 @@ var (
 			in(prometheus.ExponentialBuckets(0.0001, 3, 11))
 	Refused            = add("vmgroup_refused_total", "Refused connections and calls, by reason.", "reason")
 	LogLinesDropped    = add("vmgroup_log_lines_dropped_total", "Log lines that were not written, because standard error was not read.")
-	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and CAs that cannot be read.")
+	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and CAs that cannot be read or do not exist.")
 	CertificateExpiry  = add("vmgroup_certificate_expiry_timestamp_seconds", "When the hooks' certificate expires, in seconds since 1970.")
 )
 

@@ -84,15 +84,22 @@ func New(cfg Config) (*Guard, error) {
 	return g, err
 }
 
+// unreadable returns how many files cannot be read. A file that doesn't exist is one of them, unless it is a token file beside another one
+// that has a token for the hooks: a Secret has its second token only while the token is changed.
 func (g *Guard) unreadable() (n int) {
 	if g.pair != nil {
-		n += g.pair.unreadable()
+		unread, missing := g.pair.lost()
+		n += unread + missing
 	}
 	if g.callers != nil {
-		n += g.callers.unreadable()
+		unread, missing := g.callers.lost()
+		n += unread + missing
 	}
 	if g.keys != nil {
-		n += g.keys.unreadable()
+		unread, missing := g.keys.lost()
+		if n += unread; len(g.keys.now().hooks) == 0 {
+			n += missing
+		}
 	}
 	return n
 }

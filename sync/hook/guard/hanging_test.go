@@ -25,14 +25,9 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 	must.Succeed(t, err)
 	unreadable := func(want float64) {
 		t.Helper()
-		families, err := meter.Gather()
-		must.Succeed(t, err)
-		for _, f := range families {
-			if f.GetName() == "vmgroup_key_files_unreadable" && f.GetMetric()[0].GetGauge().GetValue() == want {
-				return
-			}
+		if got := unreadableIn(t, meter); got != want {
+			t.Errorf("vmgroup_key_files_unreadable is %v; want %v", got, want)
 		}
-		t.Errorf("vmgroup_key_files_unreadable is not %v", want)
 	}
 	call := func() int {
 		w := httptest.NewRecorder()

@@ -36,8 +36,8 @@ type watched[T any] struct {
 	checked time.Time
 	digest  [sha256.Size]byte
 	value   T
-	// unread is the number of files that could not be read the last time.
-	unread int
+	// unread is the number of files that could not be read the last time, and missing of those that did not exist.
+	unread, missing int
 	// reading is closed when the current read ends; nil if none runs.
 	reading chan struct{}
 }
@@ -92,24 +92,27 @@ func (w *watched[T]) refresh(done chan struct{}) {
 		}
 		before = w.parse(before, files)
 	}
-	unread := 0
+	unread, missing := 0, 0
 	for i := range files {
-		if files[i].err != nil {
+		switch {
+		case files[i].missing:
+			missing++
+		case files[i].err != nil:
 			unread++
 		}
 	}
 	w.mu.Lock()
-	w.value, w.digest, w.unread, w.checked, w.reading = before, digest, unread, time.Now(), nil
+	w.value, w.digest, w.unread, w.missing, w.checked, w.reading = before, digest, unread, missing, time.Now(), nil
 	w.mu.Unlock()
 	close(done)
 }
 
-// unreadable returns the number of files that could not be read the last time.
-func (w *watched[T]) unreadable() int {
+// lost returns the numbers of files that could not be read the last time, and of those that did not exist.
+func (w *watched[T]) lost() (unread, missing int) {
 	w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.unread
+	return w.unread, w.missing
 }
 
 func (w *watched[T]) read() (files []content, digest [sha256.Size]byte) {
