@@ -310,6 +310,9 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.failures.slowStart(result.SlowStart)
+	if !result.InProgress {
+		g.turn.steps = 0 // what comes later has a turn of its own
+	}
 	g.failures.forgetUnwanted(&observed, &result, g.runs, now)
 	l.wake(g, &result)
 	if g.failures.look(&observed.State, now) {
@@ -368,6 +371,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	a.Again = g.failures.undoneSince(a.VM, change, now)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
+		if a.Op != plan.CreateFolder {
+			g.turn.steps++
+		}
 	}
 	if run.failing = run.slot != nil && g.turn.failing; run.failing {
 		l.failing++

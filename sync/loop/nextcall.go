@@ -16,6 +16,8 @@ import (
 //	the group                                      is called again after
 //	in progress, as its plan says, or steps run    busySoonest, a twentieth of the time for which its status hasn't changed, up to busyLongest, or
 //	                                               its share of the calls of lively groups
+//	in progress, but its turn is still to come     four fifths of the time until then, as the queue has moved so far, up to busyLongest or its
+//	                                               share of the calls of lively groups
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
 //	                                               plan asks
 //	otherwise                                      twice as long as the last time, up to restLongest, or its share of the calls of groups at
@@ -30,8 +32,8 @@ const (
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
 	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a quarter of a core.
 	livelyMost, restMost = 40., 30.
-	// busyPart is the part of the lively calls that groups in progress share while others have changed lately; these share the rest. It is the
-	// larger part, because people wait for groups in progress: the last of 200 that come up must not share all calls with 199 that are up.
+	// busyPart is the part of the lively calls that groups in progress share while others have changed lately or wait for their turn; these share
+	// the rest. People wait for groups in progress: the last of 200 that come up must not share all calls with 199 that are up.
 	busyPart = .75
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
 	// stays at livelyMost while fewer than four of ten are late, because calls that another replica answered look late. Where calls are
@@ -57,7 +59,7 @@ func (s *schedule) lively(now time.Time) bool { return s.busy || now.Sub(s.chang
 // calls are how many calls a second the server asks for. Loop.mu guards them.
 type calls struct {
 	lively, rest rate
-	busy         int // the lively groups that are in progress
+	busy         int // the lively groups that are in progress, and whose turn has come
 	counted      time.Time
 }
 
@@ -77,17 +79,17 @@ func (r *rate) share() time.Duration {
 	return time.Duration(float64(r.groups) / r.now * float64(time.Second))
 }
 
-// pauses are the times between two calls of each group in progress, and of each other one whose status changed lately.
-func (c *calls) pauses() (busy, lately time.Duration) {
-	others := c.lively.groups - c.busy
-	if others == 0 {
+// pauses are the times between two calls of each group in progress, and of each other lively one.
+func (c *calls) pauses() (busy, others time.Duration) {
+	rest := c.lively.groups - c.busy
+	if rest == 0 {
 		return max(busySoonest, c.lively.share()), settledSoonest
 	}
 	taken := min(c.lively.now*busyPart, float64(c.busy)/busySoonest.Seconds())
 	if c.busy > 0 {
 		busy = time.Duration(float64(c.busy) / taken * float64(time.Second))
 	}
-	return max(busySoonest, busy), max(settledSoonest, time.Duration(float64(others)/(c.lively.now-taken)*float64(time.Second)))
+	return max(busySoonest, busy), max(settledSoonest, time.Duration(float64(rest)/(c.lively.now-taken)*float64(time.Second)))
 }
 
 func (r *rate) lower() { r.now = max(1, r.now*.99) }
@@ -128,7 +130,7 @@ func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time
 		case g.answers.finalized || now.Sub(g.lease.renewed) > lease:
 		case g.schedule.lively(now):
 			c.lively.groups++
-			if g.schedule.busy {
+			if g.schedule.busy && !g.queues() {
 				c.busy++
 			}
 		default:
@@ -154,12 +156,18 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 	}
 	l.calls.count(l.groups, l.cfg.Lease, now)
 	rest := settledSoonest
-	busy, lately := l.calls.pauses()
+	busy, others := l.calls.pauses()
+	late := min(now.Sub(g.schedule.quiet)/20, busyLongest)
+	turn, known := l.untilTurn(g, now) // the estimate is rough: a first call comes before that time, and later ones nearer to it
 	switch {
+	case g.schedule.busy && known:
+		r.Resync = max(settledSoonest, min(turn*4/5, max(l.calls.lively.share(), busyLongest)))
+	case g.schedule.busy && g.queues():
+		r.Resync = max(l.calls.lively.share(), late)
 	case g.schedule.busy:
-		r.Resync = max(busy, min(now.Sub(g.schedule.quiet)/20, busyLongest))
+		r.Resync = max(busy, late)
 	case g.schedule.lively(now):
-		r.Resync = min(r.Resync, lately)
+		r.Resync = min(r.Resync, others)
 	default:
 		rest = min(2*max(g.schedule.rest, settledSoonest), restLongest)
 		r.Resync = min(r.Resync, max(rest, l.calls.rest.share()))

@@ -178,6 +178,43 @@ func TestGroupsThatHaveJustSettledLeaveTheCallsToThoseInProgress(t *testing.T) {
 	})
 }
 
+// Of 200 groups that come up one after the other, each is called soon after it is up, and few calls are for those whose turn is still to come.
+func TestGroupsThatWaitForTheirTurnAreCalledWhenItComes(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		const groups = 200
+		c := newCaller(groups, 118)
+		for i := range c.calls {
+			g := *c.calls[i].Group
+			g.Spec.Replicas = new(int32(1))
+			c.calls[i].Group = &g
+		}
+		began, up, late := time.Now(), map[string]time.Time{}, map[string]time.Duration{}
+		for len(late) < groups && time.Since(began) < 5*time.Minute {
+			c.run(l, 50*time.Millisecond)
+			for i := range c.calls {
+				name := c.calls[i].Group.Name
+				if _, on := m.members(c.calls[i].Ref()); on == 1 && up[name].IsZero() {
+					up[name] = time.Now()
+				}
+				l.mu.Lock()
+				if g := l.groups[c.calls[i].Group.UID]; g != nil && g.answers.status.ReadyReplicas == 1 && late[name] == 0 {
+					late[name] = max(1, time.Since(up[name]))
+				}
+				l.mu.Unlock()
+			}
+		}
+		var all, most time.Duration
+		for _, after := range late {
+			all, most = all+after, max(most, after)
+		}
+		if mean := all / groups; len(late) < groups || mean > time.Second || most > 5*time.Second || c.made > 1900 {
+			t.Errorf("%d of %d groups were called after they were up, on average after %s, at most after %s, with %d calls in %s; want 1 s, 5 s, and 1,900 calls",
+				len(late), groups, mean, most, c.made, time.Since(began))
+		}
+	})
+}
+
 func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
 	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 		c := newCaller(500, 118)

@@ -21,8 +21,16 @@ func kindOf(op plan.Op) limiter.Kind {
 	return limiter.Others
 }
 
+// turnSteps is how many steps a group begins in its turn, before it waits behind the others. A group of four is up with eight:
+// a clone and a power-on for each member. So of many small groups that are applied, or deleted, at once, one after the other is finished: if
+// each took one step at a time, all would be finished only at the end.
+const turnSteps = 8
+
 // turn is the group's place in the queue for slots.
 type turn struct {
+	steps    int            // that it has begun in this turn
+	joined   time.Time      // when it was queued
+	ahead    int            // how many groups waited before it then
 	waits    []limiter.Work // it waits for a slot for any one of these
 	failing  bool           // its actions would probably fail, as those of other groups do
 	reserved *limiter.Work  // the slot for its next round, because it waited for one
@@ -98,20 +106,42 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 	return -1, limiter.Work{}, waits
 }
 
-// wait queues a group for a slot, behind those that wait already. The places that deleted groups have in the queue go to those that were
-// deleted first, so that they are gone one after the other: if they took turns, all would be gone only at the end. The caller holds l.mu.
+// wait queues a group for a slot: in its turn behind the others whose turn it is, otherwise behind all that wait already. The caller holds l.mu.
 func (l *Loop) wait(g *group, works []limiter.Work) {
 	g.turn.waits = works
 	if slices.Contains(l.waiting, g.ref.UID) {
 		return
 	}
-	l.waiting = append(l.waiting, g.ref.UID)
-	for at, i := len(l.waiting)-1, len(l.waiting)-2; i >= 0 && g.lease.finalizing; i-- {
-		if other := l.groups[l.waiting[i]]; other != nil && other.lease.finalizing && g.lease.finalizingSince.Before(other.lease.finalizingSince) {
-			l.waiting[i], l.waiting[at] = l.waiting[at], l.waiting[i]
-			at = i
+	if g.turn.steps >= turnSteps {
+		g.turn.steps = 0
+	}
+	at := len(l.waiting)
+	if !g.awaitsTurn() {
+		if first := slices.IndexFunc(l.waiting, func(uid types.UID) bool { return l.groups[uid] != nil && l.groups[uid].awaitsTurn() }); first >= 0 {
+			at = first
 		}
 	}
+	g.turn.joined, g.turn.ahead = time.Now(), at
+	l.waiting = slices.Insert(l.waiting, at, g.ref.UID)
+}
+
+// awaitsTurn reports whether a group that waits has not begun its turn. Its folder is no part of that: it takes a moment, and can be created
+// only right after a call (plan.MayCreateFolder).
+func (g *group) awaitsTurn() bool {
+	return g.turn.steps == 0 && !slices.ContainsFunc(g.turn.waits, func(w limiter.Work) bool { return w.Like == string(plan.CreateFolder) })
+}
+
+// queues reports whether the group's turn is still to come, and nothing of it runs: its status has nothing new until then.
+func (g *group) queues() bool { return g.turn.waits != nil && g.awaitsTurn() && len(g.runs) == 0 }
+
+// untilTurn estimates when the turn of a group that queues comes, by how fast the queue has moved since it joined; false if that can't be told.
+// The caller holds l.mu.
+func (l *Loop) untilTurn(g *group, now time.Time) (time.Duration, bool) {
+	ahead := slices.Index(l.waiting, g.ref.UID)
+	if moved := g.turn.ahead - ahead; g.queues() && ahead >= 0 && moved > 0 {
+		return now.Sub(g.turn.joined) / time.Duration(moved) * time.Duration(ahead), true
+	}
+	return 0, false
 }
 
 // next gives a round to the first groups in the queue, while there are slots for them. Afterwards, each group that still waits has no

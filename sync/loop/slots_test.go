@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -139,6 +140,74 @@ func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {
 			if took > 21*time.Second {
 				t.Errorf("%s is up after %s", small.Group.Name, took)
 			}
+		}
+	})
+}
+
+func TestOfManySmallGroupsOneAfterTheOtherIsUpAndGone(t *testing.T) {
+	m := newModel(10 * time.Second)
+	m.took[plan.PowerOn], m.took[plan.PowerOff], m.took[plan.Destroy] = 10*time.Second, 10*time.Second, 10*time.Second
+	cfg := day
+	cfg.Slots = 8
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		const groups = 60
+		all := make([]plan.Call, groups)
+		for i := range all {
+			all[i] = call(fmt.Sprint("web", i), 2)
+			all[i].Group.Spec.Inventory = v1alpha1.InventoryNone
+		}
+		middle := func(what string, done func(members, on int) bool) {
+			t.Helper()
+			half := time.Duration(0)
+			for began := time.Now(); ; time.Sleep(5 * time.Second) { // as often as Metacontroller calls: a folder needs a recent call
+				n := 0
+				for i := range all {
+					if l.Sync(all[i]); done(m.members(all[i].Ref())) {
+						n++
+					}
+				}
+				took := time.Since(began)
+				if half == 0 && n >= groups/2 {
+					half = took
+				}
+				if n < groups && took < time.Hour {
+					continue
+				}
+				if n < groups || half > took*3/4 {
+					t.Errorf("%d of %d groups are %s after %s, and half of them after %s; want all, and half of them in three quarters of the time", n, groups, what, took, half)
+				}
+				return
+			}
+		}
+		middle("up", func(_, on int) bool { return on == 2 })
+		for i := range all {
+			all[i] = deletion(all[i])
+		}
+		middle("gone", func(members, _ int) bool { return members == 0 })
+	})
+}
+
+func TestLargeGroupsTakeTurns(t *testing.T) {
+	m := newModel(10 * time.Second)
+	cfg := day
+	cfg.Slots = 8
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		all := []plan.Call{call("a", 60), call("b", 60), call("c", 60)}
+		for i := range all {
+			l.Sync(all[i])
+		}
+		apart := 0
+		until(t, time.Hour, "all on", func() bool {
+			least, most := 60, 0
+			for i := range all {
+				_, on := m.members(all[i].Ref())
+				least, most = min(least, on), max(most, on)
+			}
+			apart = max(apart, most-least)
+			return least == 60
+		})
+		if apart > 2*turnSteps {
+			t.Errorf("one of three large groups had %d members more than another; want %d at most", apart, 2*turnSteps)
 		}
 	})
 }
