@@ -229,10 +229,10 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 			tree: append(with("vcenters"), "patches:", "- target: {kind: ValidatingAdmissionPolicy, name: vmgroup-vcenters|vmgroup-selectors}",
 				"  patch: |", "    - op: replace", "      path: /spec/variables/0/expression", `      value: "['us-east', 'west']"`),
 		},
-		"more than 1,000 groups": {
-			values: []string{existing, "compositeController.resyncPeriodSeconds=300"},
+		"another resync period": {
+			values: []string{existing, "compositeController.resyncPeriodSeconds=120"},
 			tree: []string{"resources: [manifests]", "patches:", "- target: {kind: CompositeController}", "  patch: |",
-				"    - op: replace", "      path: /spec/resyncPeriodSeconds", "      value: 300"},
+				"    - op: replace", "      path: /spec/resyncPeriodSeconds", "      value: 120"},
 		},
 		"another vCenter": {namespace: "vmgroup-us-east", values: append(another, existing), tree: of()},
 		"another vCenter with everything": {

@@ -14,8 +14,8 @@ import (
 // new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
-//	in progress, as its plan says, or steps run    busySoonest, a twentieth of the time for which its status hasn't changed, up to busyLongest, or
-//	                                               its share of the calls of lively groups
+//	in progress, as its plan says, or steps run    busySoonest (settledSoonest while others wait for their turn), a twentieth of the time for
+//	                                               which its status hasn't changed, up to busyLongest, or its share of the calls of lively groups
 //	in progress, but its turn is still to come     four fifths of the time until then, as the queue has moved so far, up to busyLongest or its
 //	                                               share of the calls of lively groups
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
@@ -27,11 +27,11 @@ import (
 // and never later than --resync. How late a plan asks for it is in sync/planner/nextcall.go.
 const (
 	busySoonest, busyLongest    = 250 * time.Millisecond, 5 * time.Second
-	settledSoonest, restLongest = time.Second, 9 * time.Second
+	settledSoonest, restLongest = time.Second, 9500 * time.Millisecond
 	livelyFor                   = 30 * time.Second
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
-	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a quarter of a core.
-	livelyMost, restMost = 40., 30.
+	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a fifth of a core.
+	livelyMost, restMost = 40., 22.
 	// busyPart is the part of the lively calls that groups in progress share while others have changed lately or wait for their turn; these share
 	// the rest. People wait for groups in progress: the last of 200 that come up must not share all calls with 199 that are up.
 	busyPart = .75
@@ -60,6 +60,7 @@ func (s *schedule) lively(now time.Time) bool { return s.busy || now.Sub(s.chang
 type calls struct {
 	lively, rest rate
 	busy         int // the lively groups that are in progress, and whose turn has come
+	queued       int // those whose turn is still to come
 	counted      time.Time
 }
 
@@ -85,11 +86,15 @@ func (c *calls) pauses() (busy, others time.Duration) {
 	if rest == 0 {
 		return max(busySoonest, c.lively.share()), settledSoonest
 	}
-	taken := min(c.lively.now*busyPart, float64(c.busy)/busySoonest.Seconds())
+	soonest := busySoonest
+	if c.queued > 0 { // each status costs the API server time, which groups that wait would miss
+		soonest = settledSoonest
+	}
+	taken := min(c.lively.now*busyPart, float64(c.busy)/soonest.Seconds())
 	if c.busy > 0 {
 		busy = time.Duration(float64(c.busy) / taken * float64(time.Second))
 	}
-	return max(busySoonest, busy), max(settledSoonest, time.Duration(float64(rest)/(c.lively.now-taken)*float64(time.Second)))
+	return max(soonest, busy), max(settledSoonest, time.Duration(float64(rest)/(c.lively.now-taken)*float64(time.Second)))
 }
 
 func (r *rate) lower() { r.now = max(1, r.now*.99) }
@@ -124,13 +129,16 @@ func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time
 	if now.Sub(c.counted) < countEvery {
 		return
 	}
-	c.counted, c.lively.groups, c.rest.groups, c.busy = now, 0, 0, 0
+	c.counted, c.lively.groups, c.rest.groups, c.busy, c.queued = now, 0, 0, 0, 0
 	for _, g := range groups {
 		switch {
 		case g.answers.finalized || now.Sub(g.lease.renewed) > lease:
 		case g.schedule.lively(now):
 			c.lively.groups++
-			if g.schedule.busy && !g.queues() {
+			switch {
+			case g.schedule.busy && g.queues():
+				c.queued++
+			case g.schedule.busy:
 				c.busy++
 			}
 		default:

@@ -23,20 +23,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// sizing is the settings of the CompositeController and the server for a number of groups: docs/install.md, "Settings for each size".
-type sizing struct {
-	period        int
-	resync, lease string
-}
+// sizing is the settings of the server for a number of groups: docs/install.md, "Settings for each size".
+type sizing struct{ resync, lease string }
 
-var upToThousand, more = sizing{120, "45s", "90s"}, sizing{300, "60s", "180s"}
+var upToThousand, more = sizing{"45s", "90s"}, sizing{"60s", "180s"}
 
 // at restarts the server with a vCenter and a number of slots, and Metacontroller with the flags for a size.
 func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
 	t.Helper()
 	r.metacontroller.Kill()
 	r.server.Kill()
-	r.kubectl(t, "patch", "compositecontroller", "vmgroup", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"resyncPeriodSeconds":%d}}`, s.period))
 	password, _ := u.User.Password()
 	write(t, r.path("figures-password"), password)
 	r.serves = []string{"--host", u.Host, "--user", u.User.Username(), "--password-file", r.path("figures-password"), "--thumbprint", "", "--insecure",
