@@ -318,6 +318,10 @@ func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 			r := l.Sync(c)
 			settled = r.Status.ReadyReplicas == 100
 			at := slices.IndexFunc(r.Children, func(child plan.Child) bool { return child.Key == key })
+			if at < 0 { // no member is there yet
+				time.Sleep(r.Resync)
+				continue
+			}
 			text := r.Children[at].LastApplied
 			if text == "" {
 				text = fmt.Sprint(r.Children[at].Fields)

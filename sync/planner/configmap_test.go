@@ -3,6 +3,7 @@ package planner_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,10 +57,24 @@ func TestAnsibleReadsTheInventory(t *testing.T) {
 
 func TestAGroupWithoutMembersIsPublishedAsEmpty(t *testing.T) {
 	t.Parallel()
-	r := planner.Make(observed(3))
-	d := data(&r.Children[0])
-	if group, hosts := hosts(t, d["inventory.yaml"]); group != "web" || len(hosts) != 0 || d["members.json"] != "[\n]\n" {
-		t.Errorf("%v", d)
+	none, lost := observed(0), observed(3)
+	lost.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {LastApplied: "{}"}}
+	for name, o := range map[string]plan.Observed{"it is to have none": none, "it had some": lost} {
+		r := planner.Make(o)
+		d := data(&r.Children[0])
+		if group, hosts := hosts(t, d["inventory.yaml"]); group != "web" || len(hosts) != 0 || d["members.json"] != "[\n]\n" {
+			t.Errorf("%s: the ConfigMap is %v; want no members", name, d)
+		}
+	}
+}
+
+func TestTheConfigMapComesWithTheFirstMember(t *testing.T) {
+	t.Parallel()
+	if r := planner.Make(observed(3)); len(r.Children) > 0 {
+		t.Errorf("before the first member the children are %v; want none", r.Children)
+	}
+	if r := planner.Make(served(1, v1alpha1.Service{})); !slices.ContainsFunc(r.Children, func(c plan.Child) bool { return c.Key.Kind == plan.KindConfigMap }) {
+		t.Errorf("with a member the children are %v; want a ConfigMap", r.Children)
 	}
 }
 

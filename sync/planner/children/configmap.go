@@ -21,6 +21,9 @@ const (
 // configMaps publishes the members in "<group>-members", and in more, numbered from 2, where one is too small. Each is
 // complete for its members. The JSON is written by hand, because every sync of every group runs this.
 func (pub Publisher) configMaps(members []Member) []plan.Child {
+	if len(members) == 0 && pub.comesLater() {
+		return nil
+	}
 	p := part{list: make([]byte, 0, 96*len(members)), hosts: make([]byte, 0, 96*len(members))}
 	var all []plan.Child
 	flush := func() {
@@ -42,6 +45,13 @@ func (pub Publisher) configMaps(members []Member) []plan.Child {
 	}
 	flush()
 	return all
+}
+
+// comesLater reports whether the ConfigMap is not there yet, and is created with the first member: an empty one would tell nobody anything, and
+// each write delays the others while many groups come up. A group that is to have no members has an empty one.
+func (pub Publisher) comesLater() bool {
+	_, there := pub.Children[plan.ChildKey{Kind: plan.KindConfigMap, Name: pub.Group.Name + "-members"}]
+	return !there && pub.Group.Replicas() > 0
 }
 
 // part is the content of one ConfigMap: the lines of both texts, and how many bytes they take in the annotation.
