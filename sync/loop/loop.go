@@ -355,7 +355,7 @@ func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, 
 		i, waits = -1, worksOf(actions, state)
 	}
 	if i < 0 {
-		l.wait(g, waits)
+		l.wait(g, waits, len(actions))
 		return
 	}
 	l.start(ctx, g, actions[i], work, changeOf(&actions[i], state))
@@ -373,6 +373,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 		run.slot = l.limiter.Begin(work, now)
 		if a.Op != plan.CreateFolder {
 			g.turn.steps++
+			g.turn.passed = 0
 		}
 	}
 	if run.failing = run.slot != nil && g.turn.failing; run.failing {

@@ -21,14 +21,19 @@ func kindOf(op plan.Op) limiter.Kind {
 	return limiter.Others
 }
 
-// turnSteps is how many steps a group begins in its turn, before it waits behind the others. A group of four is up with eight:
-// a clone and a power-on for each member. So of many small groups that are applied, or deleted, at once, one after the other is finished: if
-// each took one step at a time, all would be finished only at the end.
+// turnSteps is how many steps a group begins in its turn. A group of four is up with eight: a clone and a power-on for each member. So of many
+// small groups that are applied, or deleted, at once, one after the other is finished: if each took one step at a time, all would be finished
+// only at the end.
+//
+// The fewer steps a group waits for, the sooner its turn comes: what heals or adds one member doesn't wait for large groups that are created. Each
+// turnSteps times that such a group has passed it, a group counts as one that waits for a step less, so none waits for ever.
 const turnSteps = 8
 
 // turn is the group's place in the queue for slots.
 type turn struct {
 	steps    int            // that it has begun in this turn
+	awaits   int            // for how many steps it waits
+	passed   int            // how often a group that waits for fewer steps was queued before it
 	joined   time.Time      // when it was queued
 	ahead    int            // how many groups waited before it then
 	waits    []limiter.Work // it waits for a slot for any one of these
@@ -106,9 +111,9 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 	return -1, limiter.Work{}, waits
 }
 
-// wait queues a group for a slot: in its turn behind the others whose turn it is, otherwise behind all that wait already. The caller holds l.mu.
-func (l *Loop) wait(g *group, works []limiter.Work) {
-	g.turn.waits = works
+// wait queues a group for slots for its next steps, in the order of rank. The caller holds l.mu.
+func (l *Loop) wait(g *group, works []limiter.Work, steps int) {
+	g.turn.waits, g.turn.awaits = works, steps
 	if slices.Contains(l.waiting, g.ref.UID) {
 		return
 	}
@@ -116,9 +121,13 @@ func (l *Loop) wait(g *group, works []limiter.Work) {
 		g.turn.steps = 0
 	}
 	at := len(l.waiting)
-	if !g.awaitsTurn() {
-		if first := slices.IndexFunc(l.waiting, func(uid types.UID) bool { return l.groups[uid] != nil && l.groups[uid].awaitsTurn() }); first >= 0 {
-			at = first
+	for ; at > 0; at-- {
+		before := l.groups[l.waiting[at-1]]
+		if before != nil && before.rank() <= g.rank() {
+			break
+		}
+		if before != nil && g.awaitsTurn() {
+			before.turn.passed++
 		}
 	}
 	g.turn.joined, g.turn.ahead = time.Now(), at
@@ -129,6 +138,14 @@ func (l *Loop) wait(g *group, works []limiter.Work) {
 // only right after a call (plan.MayCreateFolder).
 func (g *group) awaitsTurn() bool {
 	return g.turn.steps == 0 && !slices.ContainsFunc(g.turn.waits, func(w limiter.Work) bool { return w.Like == string(plan.CreateFolder) })
+}
+
+// rank orders the groups that wait: those whose turn it is come first, and of the others those that wait for fewer steps.
+func (g *group) rank() int {
+	if !g.awaitsTurn() {
+		return 0
+	}
+	return max(1, min(g.turn.awaits, turnSteps)-g.turn.passed/turnSteps)
 }
 
 // queues reports whether the group's turn is still to come, and nothing of it runs: its status has nothing new until then.

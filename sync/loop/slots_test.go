@@ -187,6 +187,69 @@ func TestOfManySmallGroupsOneAfterTheOtherIsUpAndGone(t *testing.T) {
 	})
 }
 
+// Neither a new group of one nor an added member waits until a hundred groups are up. Alone, either takes 40 s.
+func TestAFewStepsDoNotWaitForManyGroups(t *testing.T) {
+	m := newModel(40 * time.Second)
+	cfg := day
+	cfg.Slots = 8
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		web, others := call("web", 3), []plan.Call{}
+		for i := range 100 {
+			others = append(others, call(fmt.Sprint("other", i), 4))
+			others[i].Group.Spec.Inventory = v1alpha1.InventoryNone
+		}
+		all := func() { // as often as Metacontroller calls: a folder needs a recent call
+			for i := range others {
+				l.Sync(others[i])
+			}
+		}
+		web.Group.Spec.Inventory = v1alpha1.InventoryNone
+		l.Sync(web)
+		until(t, time.Hour, "the first group on", func() bool { _, on := m.members(web.Ref()); return on == 3 })
+		for range 60 {
+			all()
+			time.Sleep(5 * time.Second)
+		}
+		soon := func(what string, c plan.Call, want int) {
+			t.Helper()
+			began := time.Now()
+			for _, on := m.members(c.Ref()); on < want && time.Since(began) < time.Hour; _, on = m.members(c.Ref()) {
+				all()
+				l.Sync(c)
+				time.Sleep(5 * time.Second)
+			}
+			if took := time.Since(began); took > 5*time.Minute {
+				t.Errorf("beside a hundred groups, %s is up after %s; want 5m", what, took)
+			}
+		}
+		soon("a group of one", call("small", 1), 1)
+		web.Group.Spec.Replicas, web.Group.Generation = new(int32(4)), 2
+		soon("another member", web, 4)
+	})
+}
+
+// While new groups of one come faster than they can be up, a large group still gets slots.
+func TestALargeGroupGetsSlotsBesideEverNewSmallOnes(t *testing.T) {
+	m := newModel(10 * time.Second)
+	cfg := day
+	cfg.Slots = 4
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		for i := range 20 {
+			l.Sync(call(fmt.Sprint("first", i), 1))
+		}
+		large := call("large", 40)
+		large.Group.Spec.Inventory = v1alpha1.InventoryNone
+		l.Sync(large)
+		for i := range 600 {
+			l.Sync(call(fmt.Sprint("small", i), 1))
+			time.Sleep(2 * time.Second)
+		}
+		if _, on := m.members(large.Ref()); on < 20 {
+			t.Errorf("%d members of the large group are on after 20 minutes; want 20", on)
+		}
+	})
+}
+
 func TestLargeGroupsTakeTurns(t *testing.T) {
 	m := newModel(10 * time.Second)
 	cfg := day
