@@ -14,10 +14,9 @@ import (
 // new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
-//	in progress, as its plan says, or steps run    busySoonest (settledSoonest while others wait for their turn), a twentieth of the time for
+//	in progress, as its plan says, or steps run    busySoonest (up to settledSoonest while others wait for their turn), a twentieth of the time for
 //	                                               which its status hasn't changed, up to busyLongest, or its share of the calls of lively groups
-//	in progress, but its turn is still to come     four fifths of the time until then, as the queue has moved so far, up to busyLongest or its
-//	                                               share of the calls of lively groups
+//	in progress, but its turn is still to come     the same, or four fifths of the time until its turn, as the queue has moved so far
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
 //	                                               plan asks
 //	otherwise                                      twice as long as the last time, up to restLongest, or its share of the calls of groups at
@@ -88,7 +87,7 @@ func (c *calls) pauses() (busy, others time.Duration) {
 	}
 	soonest := busySoonest
 	if c.queued > 0 { // each status costs the API server time, which groups that wait would miss
-		soonest = settledSoonest
+		soonest = min(settledSoonest, max(busySoonest, c.lively.share()))
 	}
 	taken := min(c.lively.now*busyPart, float64(c.busy)/soonest.Seconds())
 	if c.busy > 0 {
@@ -169,7 +168,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 	turn, known := l.untilTurn(g, now) // the estimate is rough: a first call comes before that time, and later ones nearer to it
 	switch {
 	case g.schedule.busy && known:
-		r.Resync = max(settledSoonest, min(turn*4/5, max(l.calls.lively.share(), busyLongest)))
+		r.Resync = max(busy, min(turn*4/5, max(l.calls.lively.share(), late)))
 	case g.schedule.busy && g.queues():
 		r.Resync = max(l.calls.lively.share(), late)
 	case g.schedule.busy:
