@@ -14,7 +14,7 @@ import (
 // new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
-//	in progress, as its plan says, or steps run    busySoonest (up to settledSoonest while others wait for their turn), a twentieth of the time for
+//	in progress, as its plan says, or steps run    busySoonest (up to besideQueued while others wait for their turn), a twentieth of the time for
 //	                                               which its status hasn't changed, up to busyLongest, or its share of the calls of lively groups
 //	in progress, but its turn is still to come     the same, or four fifths of the time until its turn, as the queue has moved so far
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
@@ -28,6 +28,7 @@ const (
 	busySoonest, busyLongest    = 250 * time.Millisecond, 5 * time.Second
 	settledSoonest, restLongest = time.Second, 9500 * time.Millisecond
 	livelyFor                   = 30 * time.Second
+	besideQueued                = 500 * time.Millisecond
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
 	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a fifth of a core.
 	livelyMost, restMost = 40., 22.
@@ -87,7 +88,7 @@ func (c *calls) pauses() (busy, others time.Duration) {
 	}
 	soonest := busySoonest
 	if c.queued > 0 { // each status costs the API server time, which groups that wait would miss
-		soonest = min(settledSoonest, max(busySoonest, c.lively.share()))
+		soonest = min(besideQueued, max(busySoonest, c.lively.share()))
 	}
 	taken := min(c.lively.now*busyPart, float64(c.busy)/soonest.Seconds())
 	if c.busy > 0 {
