@@ -28,7 +28,8 @@ const (
 	busySoonest, busyLongest    = 250 * time.Millisecond, 5 * time.Second
 	settledSoonest, restLongest = time.Second, 9500 * time.Millisecond
 	livelyFor                   = 30 * time.Second
-	besideQueued                = 500 * time.Millisecond
+	// besideQueued: each status that is written costs processor time of the API server, which bounds how fast many groups come up.
+	besideQueued = 500 * time.Millisecond
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
 	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a fifth of a core.
 	livelyMost, restMost = 40., 22.
@@ -87,7 +88,7 @@ func (c *calls) pauses() (busy, others time.Duration) {
 		return max(busySoonest, c.lively.share()), settledSoonest
 	}
 	soonest := busySoonest
-	if c.queued > 0 { // each status costs the API server time, which groups that wait would miss
+	if c.queued > 0 {
 		soonest = min(besideQueued, max(busySoonest, c.lively.share()))
 	}
 	taken := min(c.lively.now*busyPart, float64(c.busy)/soonest.Seconds())

@@ -47,8 +47,8 @@ func (pub Publisher) configMaps(members []Member) []plan.Child {
 	return all
 }
 
-// comesLater reports whether the ConfigMap is not there yet, and is created with the first member: an empty one would tell nobody anything, and
-// each write delays the others while many groups come up. A group that is to have no members has an empty one.
+// comesLater reports whether the ConfigMap doesn't exist yet and is created with the first member. An empty ConfigMap has no information, and each
+// write delays others while many groups are created. A group of zero replicas has an empty ConfigMap.
 func (pub Publisher) comesLater() bool {
 	_, there := pub.Children[plan.ChildKey{Kind: plan.KindConfigMap, Name: pub.Group.Name + "-members"}]
 	return !there && pub.Group.Replicas() > 0
