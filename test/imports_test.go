@@ -62,6 +62,7 @@ var allowed = map[string]struct {
 	"test/bare":                   {theirs: []string{"govmomi"}},
 	"test/memnet":                 {},
 	"test/must":                   {},
+	"test/process":                {ours: []string{"test/must"}},
 }
 
 // guarded has the third-party modules that only packages listed in allowed can import, and the name of each in allowed.

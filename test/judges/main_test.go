@@ -33,6 +33,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/process"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -45,14 +46,7 @@ const (
 )
 
 // build builds the server, once.
-var build = sync.OnceValue(func() error {
-	c := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/vmgroup") // the flags of make build, so that go build finds the packages in its cache
-	c.Dir, c.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	return nil
-})
+var build = sync.OnceValue(func() error { return process.Build(repository, binary) })
 
 var binary = filepath.Join(os.TempDir(), fmt.Sprintf("vmgroup-judges-%d", os.Getpid()))
 

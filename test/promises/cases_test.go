@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/process"
 )
 
 // scripted starts a stage for a scripted case, with a fixed seed, so that each run makes the same choices.
@@ -205,19 +206,17 @@ func TestTheEventsOfADeletionSayWhichDisksStay(t *testing.T) {
 			m.end()
 			m.told("MemberRemoved", slices.Collect(maps.Keys(m.disks))...)
 			m.told("DisksKept", slices.Collect(maps.Keys(m.owner))...)
-			s.servers[0].warnsOfNothingAbout(t, "default/"+name)
+			warnsOfNothingAbout(t, s.servers[0], "default/"+name)
 		})
 	}
 }
 
-// warnsOfNothingAbout checks that the server logged no warning about a group whose user asked for all that happened.
-func (p *process) warnsOfNothingAbout(t *testing.T, group string) {
+// warnsOfNothingAbout checks that a server logged no warning about a group whose user asked for all that happened.
+func warnsOfNothingAbout(t *testing.T, p *process.Process, group string) {
 	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, line := range p.log {
+	for _, line := range p.Log() {
 		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, `"`+group+`"`) {
-			t.Errorf("the log of %s: %s", p.name, line)
+			t.Errorf("the log of %s: %s", p.Name, line)
 		}
 	}
 }

@@ -135,20 +135,20 @@ func (s *stage) disrupt(random *rand.Rand, ended <-chan struct{}) {
 			s.terminate(i)
 			s.serve(i)
 		case 4:
-			s.say("%s is suspended", s.servers[i].name)
-			s.servers[i].signal(syscall.SIGSTOP)
+			s.say("%s is suspended", s.servers[i].Name)
+			s.servers[i].Signal(syscall.SIGSTOP)
 			pause(3 * time.Second)
-			s.servers[i].signal(syscall.SIGCONT)
+			s.servers[i].Signal(syscall.SIGCONT)
 		case 5:
-			s.say("the network from %s to vCenter is cut", s.servers[i].name)
+			s.say("the network from %s to vCenter is cut", s.servers[i].Name)
 			s.links[i].cut()
 			pause(3 * time.Second)
 			s.links[i].mend()
 		case 6:
 			s.say("vCenter is suspended")
-			s.machine.signal(syscall.SIGSTOP)
+			s.machine.Signal(syscall.SIGSTOP)
 			pause(2 * time.Second)
-			s.machine.signal(syscall.SIGCONT)
+			s.machine.Signal(syscall.SIGCONT)
 		case 7:
 			s.say("vCenter ends the server's sessions")
 			s.vc.endSessions(s.sdk.User.Username())

@@ -3,107 +3,35 @@
 package promises
 
 import (
-	"bufio"
-	"encoding/json"
 	"net"
 	"net/url"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/process"
 )
 
-// process is a vmgroup process. It logs JSON lines to its standard error.
-type process struct {
-	*exec.Cmd
-	name  string
-	ended chan struct{} // closed when it has ended
-	mu    sync.Mutex
-	log   []string
-	lines chan map[string]any // closed when its standard error is closed
-}
-
-// start starts the binary. The end of the test ends the process.
-func start(t testing.TB, name string, args ...string) *process {
+// start starts the binary. The end of the test ends the process, and logs its output if the test failed or -promises.log is set.
+func start(t testing.TB, name string, args ...string) *process.Process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(*binary, args...), name: name, ended: make(chan struct{}), lines: make(chan map[string]any, 1000)}
-	p.Env = []string{"HOME=/nonexistent", "GOMAXPROCS=2"}
-	stderr, err := p.StderrPipe()
-	must.Succeed(t, err)
-	must.Succeed(t, p.Start())
-	go func() {
-		defer close(p.ended)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			p.mu.Lock()
-			p.log = append(p.log, lines.Text())
-			p.mu.Unlock()
-			var line map[string]any
-			if json.Unmarshal(lines.Bytes(), &line) == nil {
-				select {
-				case p.lines <- line:
-				default: // no goroutine waits for the line
-				}
-			}
-		}
-		close(p.lines)
-		_ = p.Wait()
-	}()
+	p := process.Start(t, *binary, name, args...)
 	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() || *keepLog {
-			t.Logf("the log of %s:\n%s", name, strings.Join(p.log, "\n"))
+		if *keepLog && !t.Failed() {
+			t.Logf("the log of %s:\n%s", name, strings.Join(p.Log(), "\n"))
 		}
 	})
 	return p
 }
 
-// said waits for a log line with a field, and returns the value of the field.
-func (p *process) said(t testing.TB, field string) string {
-	t.Helper()
-	for deadline := time.After(timeout); ; {
-		select {
-		case line, open := <-p.lines:
-			if !open {
-				t.Fatalf("%s ended: %s", p.name, strings.Join(p.log, "\n"))
-			}
-			if text, ok := line[field].(string); ok {
-				return text
-			}
-		case <-deadline:
-			t.Fatalf("%s never logged %s", p.name, field)
-		}
-	}
-}
-
-func (p *process) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // fails if the process has ended
-
-// kill ends the process at once, even if it is suspended.
-func (p *process) kill() {
-	p.signal(syscall.SIGKILL)
-	<-p.ended
-}
-
-// terminate ends the process as Kubernetes does: with SIGTERM, and after terminationGracePeriodSeconds with SIGKILL.
-func (p *process) terminate() {
-	p.signal(syscall.SIGTERM)
-	select {
-	case <-p.ended:
-	case <-time.After(30 * time.Second): // terminationGracePeriodSeconds
-		p.kill()
-	}
-}
-
 // startVCenter starts the embedded vCenter in a process of its own, and returns its SDK's URL with user and password. That process also
 // serves hooks, which the tests don't call.
-func startVCenter(t testing.TB) (*process, *url.URL) {
+func startVCenter(t testing.TB) (*process.Process, *url.URL) {
 	t.Helper()
 	p := start(t, "vCenter", "serve", "--simulator", "--simulator-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--health-listen", "",
 		"--simulator-clone-time", "300ms", "--simulator-power-time", "150ms", "--simulator-boot-time", "100ms")
-	for field := range strings.FieldsSeq(p.said(t, "look_in")) {
+	for field := range strings.FieldsSeq(p.Said(t, "look_in")) {
 		if text, found := strings.CutPrefix(field, "GOVC_URL="); found {
 			sdk, err := url.Parse(text)
 			must.Succeed(t, err)

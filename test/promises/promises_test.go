@@ -12,16 +12,14 @@
 package promises
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/process"
 )
 
 var (
@@ -51,38 +49,11 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	*binary = filepath.Join(dir, "vmgroup")
-	if err := build(*binary); err != nil {
+	if err := process.Build(filepath.Join("..", ".."), *binary); err != nil {
 		fmt.Fprintln(os.Stderr, "build vmgroup:", err)
 		return 1
 	}
 	return m.Run()
-}
-
-// build builds the server. It first stats all sources, so that go test doesn't reuse a cached result after one of them has changed: go test
-// only notices the files that the test process itself opens or stats, not those that the go command reads.
-func build(to string) error {
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "dist") {
-			return fs.SkipDir
-		}
-		if err == nil && !d.IsDir() && (strings.HasSuffix(path, ".go") || strings.HasPrefix(d.Name(), "go.")) {
-			_, err = os.Stat(path)
-		}
-		if errors.Is(err, fs.ErrNotExist) { // removed after the directory was listed
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	build := exec.Command("go", "build", "-trimpath", "-o", to, "./cmd/vmgroup") // with the flags of make build, so that the cache has its packages
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, said)
-	}
-	return nil
 }
 
 // eventually waits until a condition is met.

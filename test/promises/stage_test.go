@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/process"
 )
 
 // stage is the environment of the groups: vCenter, the network to it, the replicas of the server, and a cluster.
@@ -22,11 +23,11 @@ type stage struct {
 	ctx     context.Context
 	random  *rand.Rand // only for the test's own goroutine
 	vc      *vcenter
-	machine *process // the process of vCenter
+	machine *process.Process // the process of vCenter
 	sdk     *url.URL
 	links   []*link // by replica
 	service *service
-	servers []*process
+	servers []*process.Process
 	foreign map[string]vm // by moRef: the VMs that the server doesn't own, as they were in the beginning
 	groups  sync.WaitGroup
 	edited  chan struct{} // signals that a group was edited
@@ -55,7 +56,7 @@ func newStage(t testing.TB, seed uint64, replicas int) *stage {
 		s.vc.tell(template, kind)
 	}
 	s.service = &service{random: rand.New(rand.NewPCG(seed, 2))}
-	s.servers = make([]*process, replicas)
+	s.servers = make([]*process.Process, replicas)
 	for i := range replicas {
 		s.links = append(s.links, newLink(t, s.sdk.Host))
 		s.serve(i)
@@ -83,7 +84,7 @@ func (s *stage) serve(replica int) {
 	s.mu.Unlock()
 	p := start(s.t, name, "serve", "--host", s.links[replica].listener.Addr().String(), "--user", s.sdk.User.Username(), "--password", password, "--insecure",
 		"--listen", "127.0.0.1:0", "--health-listen", "", "--resync", "5s", "--lease", lease.String())
-	address := p.said(s.t, "listen")
+	address := p.Said(s.t, "listen")
 	s.say("%s serves at %s", name, address)
 	s.servers[replica] = p
 	s.service.set(replica, "http://"+address)
@@ -91,16 +92,16 @@ func (s *stage) serve(replica int) {
 
 // kill ends a replica with SIGKILL.
 func (s *stage) kill(replica int) {
-	s.say("SIGKILL for %s", s.servers[replica].name)
+	s.say("SIGKILL for %s", s.servers[replica].Name)
 	s.service.set(replica, "")
-	s.servers[replica].kill()
+	s.servers[replica].Kill()
 }
 
 // terminate ends a replica with SIGTERM.
 func (s *stage) terminate(replica int) {
-	s.say("SIGTERM for %s", s.servers[replica].name)
+	s.say("SIGTERM for %s", s.servers[replica].Name)
 	s.service.set(replica, "")
-	s.servers[replica].terminate()
+	s.servers[replica].Terminate()
 }
 
 // watchedGroup is a group on a stage, with the checker of its promises and its source of random choices.
