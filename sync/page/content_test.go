@@ -129,7 +129,7 @@ func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 func TestADeletedGroupHasTheAdviceOfADeletion(t *testing.T) {
 	t.Parallel()
 	g := quiet()
-	g.Phase, g.Message = v1alpha1.PhaseError, "web-7: vCenter does not have its VM any more"
+	g.Phase, g.Message = v1alpha1.PhaseError, "web-7: vCenter does not have the VM any more"
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: plan.ReasonMemberVanished, Message: "web-7 (vm-7)"}}
 	living, _ := shown(t, g)
 	g.Finalizing = true
@@ -146,11 +146,16 @@ func TestAMissingMemberIsShownAsLastKnown(t *testing.T) {
 	}
 	g.Members[6].Reason, g.Members[6].Ready = plan.ReasonMemberNotSeen, false
 	g.Members[7].Reason, g.Members[7].Ready, g.Members[7].VanishedAt = plan.ReasonMemberVanished, false, metav1.NewTime(began)
+	g.Members[7].Message = "its host was removed; " + plan.AsLastKnown
+	g.Verdicts = []plan.Verdict{{VM: "web-7", MoRef: "vm-7", Is: plan.Wait, Reason: "missing: its host was removed", WaitsFor: "its VM to return"}}
 	text, _ := shown(t, g)
-	says(t, text, "power, addresses and host as last known 2026-11-22 09:00:00 UTC last known poweredOn last known 10.0.0.7 last known esx-1",
+	says(t, text, "power, addresses and host as last known 2026-11-22 09:00:00 UTC Wait (waits for its VM to return) last known poweredOn last known 10.0.0.7 last known esx-1",
 		"power, addresses and host as last known 2026-11-22 07:00:00 UTC last known poweredOn", "web-0 vm-0 Ready since 2026-11-22 07:00:00 UTC poweredOn 10.0.0.7 esx-1")
 	if n := strings.Count(text, "as last known"); n != 2 {
 		t.Errorf("%d members are as last known, want 2: %s", n, text)
+	}
+	if n := strings.Count(text, "its host was removed"); n != 1 || !strings.Contains(text, "Wait (waits for its VM to return)") {
+		t.Errorf("the page says %d times why the member is missing, want once, and what it waits for: %s", n, text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -231,9 +232,14 @@ func progressOf(g *plan.Report) *progress {
 func (p *Page) membersOf(g *plan.Report) []member {
 	all := make([]member, 0, len(g.Members))
 	for _, m := range g.Members {
-		m.Message = plan.WithoutHelp(m.Message)
+		m.Message = plan.WithoutHelp(strings.TrimSuffix(m.Message, "; "+plan.AsLastKnown)) // the row says it with the time
+		verdict := verdictOf(g, m.MoRef)
+		if verdict != nil && m.Message != "" && strings.HasSuffix(verdict.Reason, m.Message) {
+			said := *verdict
+			said.Reason, verdict = "", &said
+		}
 		class, word := memberState(&m)
-		all = append(all, member{Member: m, Key: "m-" + m.MoRef, Class: class, Word: word, Why: p.manual.reasonOf(m.Reason, g.Finalizing), AsOf: lastSeen(&m), Verdict: verdictOf(g, m.MoRef)})
+		all = append(all, member{Member: m, Key: "m-" + m.MoRef, Class: class, Word: word, Why: p.manual.reasonOf(m.Reason, g.Finalizing), AsOf: lastSeen(&m), Verdict: verdict})
 	}
 	for i := range g.Verdicts {
 		if d := &g.Verdicts[i]; d.MoRef == "" { // about an ordinal without a VM

@@ -57,3 +57,6 @@ const (
 	ReasonTooManyDisks        = "TooManyDisks"
 	ReasonAddressesExhausted  = "AddressesExhausted"
 )
+
+// AsLastKnown ends the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.
+const AsLastKnown = "powerState, ips and host are as last known"

@@ -49,9 +49,6 @@ type notFoundMember struct {
 	left, missing bool
 }
 
-// unseen is in the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.
-const unseen = "powerState, ips and host are as last known"
-
 // notSeen is the message of a member, or a standby member, that vCenter neither shows nor reports as gone.
 const notSeen = "vCenter neither shows this VM nor reports it as gone: if this stays, give the server's account its role on the VM and its folder again"
 
@@ -149,7 +146,7 @@ func (s *sets) countOrdinals() (all, notFound int) {
 // addNotFound adds a member that vCenter does not show to notFound, unless it is given up. x is what vCenter reported of it; if that is nil, the
 // stored status of the member is kept.
 func (s *sets) addNotFound(m v1alpha1.Member, x *plan.Vanished) {
-	m.Message = strings.TrimSuffix(m.Message, "; "+unseen)
+	m.Message = strings.TrimSuffix(m.Message, "; "+plan.AsLastKnown)
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.missing, a.Message = true, x.How
@@ -220,7 +217,7 @@ func (s *steps) holdMissing() {
 func (f *facts) missingText(m *notFoundMember) string {
 	vm := "its VM " + m.MoRef
 	if f.Finalizing {
-		vm = "its VM"
+		vm = "the VM"
 	}
 	text, name := "vCenter does not have "+vm+" any more, and it may still run: "+m.Message+
 		"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"

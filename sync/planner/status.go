@@ -187,12 +187,12 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 			m.Reason, m.VanishedAt = plan.ReasonMemberNotSeen, metav1.Time{}
 			m.Message = notSeen
 		}
-		m.Message = together(m.Message, unseen)
+		m.Message = together(m.Message, plan.AsLastKnown)
 		all = append(all, m)
 	}
 	for _, a := range r.sets.givenUp {
 		m := a.Member
-		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, together(plan.Printable(m.Message), unseen)
+		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, together(plan.Printable(m.Message), plan.AsLastKnown)
 		all = append(all, m)
 	}
 	return all
