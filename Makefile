@@ -135,7 +135,7 @@ judges: ## Have Debian's cloud-init, netplan and Ansible, and Prometheus, read w
 
 .PHONY: browser
 browser: ## Look at the page with Debian's chromium (SHOTS=<directory>: and keep pictures of it)
-	$(GO) test -count=1 -v -timeout 10m $(TESTFLAGS) ./test/browser -browser $(if $(SHOTS),-shots $(abspath $(SHOTS)))
+	$(GO) test -count=1 -v -timeout 10m ./test/browser -browser $(if $(SHOTS),-shots $(abspath $(SHOTS))) $(TESTFLAGS)
 
 .PHONY: cover
 cover: ## Say how much of each package its tests reach, and write coverage.out

@@ -266,16 +266,25 @@ func eval[T any](p *tab, script string) (value T) {
 // until waits for a condition in JavaScript.
 func (p *tab) until(what, condition string) {
 	p.t.Helper()
+	if !p.soon(condition, timeout) {
+		p.t.Fatalf("waiting until %s; the page shows: %s", what, eval[string](p, "document.body.innerText"))
+	}
+}
+
+// soon reports whether a condition in JavaScript becomes true within a time.
+func (p *tab) soon(condition string, within time.Duration) bool {
+	p.t.Helper()
 	holds := func() bool {
 		var out struct{ Result struct{ Value bool } }
 		script := "(() => { try { return Boolean(" + condition + "); } catch { return false; } })()"
 		return p.try(p.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true}, &out) == nil && out.Result.Value
 	}
 	for began := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > timeout {
-			p.t.Fatalf("waiting until %s; the page shows: %s", what, eval[string](p, "document.body.innerText"))
+		if time.Since(began) > within {
+			return false
 		}
 	}
+	return true
 }
 
 // press presses and releases a key.
