@@ -77,16 +77,16 @@ func (c calls) Task(ctx context.Context, start func(context.Context, *session.Se
 	if err != nil {
 		return nil, err
 	}
-	return c.await(ctx, task)
+	return c.await(ctx, task, time.Now())
 }
 
-// await waits for a task to end.
-func (c calls) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
+// await waits for a task to end that began at about that time.
+func (c calls) await(ctx context.Context, task types.ManagedObjectReference, began time.Time) (*types.TaskInfo, error) {
 	if c.by == nil {
-		return c.tasks.Wait(ctx, task, "")
+		return c.tasks.Wait(ctx, task, "", began)
 	}
 	c.inFlight.Await(c.by.uid, c.by.vm, task)
-	info, err := c.tasks.Wait(ctx, task, c.by.kind())
+	info, err := c.tasks.Wait(ctx, task, c.by.kind(), began)
 	queued, ran := tasks.Times(info)
 	c.by.took.Queued += queued
 	c.by.took.Ran += ran
@@ -153,7 +153,7 @@ func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, 
 			return err
 		}
 		for _, task := range under {
-			_, _ = c.tasks.Wait(ctx, task, "") // the result does not matter: the read shows the state
+			_, _ = c.tasks.Wait(ctx, task, "", time.Now()) // the result does not matter: the read shows the state
 		}
 		if err := c.reader.Read(ctx, vm); err != nil || !undecided {
 			return err

@@ -66,6 +66,7 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 		options = []types.BaseOptionValue{&types.OptionValue{Key: string(types.ClusterPowerOnVmOptionOverrideAutomationLevel),
 			Value: string(types.DrsBehaviorFullyAutomated)}}
 	}
+	began := time.Now()
 	info, err := c.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOnMultiVM_Task(ctx, s.Vim, &types.PowerOnMultiVM_Task{This: dc, Vm: []types.ManagedObjectReference{vm}, Option: options})
 		if err == nil {
@@ -85,7 +86,8 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 		if x.Task == nil { // as vCenter 7.0 does (govmomi#2584)
 			continue
 		}
-		_, err := c.await(ctx, *x.Task)
+		queued, ran := tasks.Times(info) // the VM's task began at the end of this one, which was seen later
+		_, err := c.await(ctx, *x.Task, began.Add(queued+ran))
 		return true, err
 	}
 	if len(result.Attempted) == 0 && len(result.Recommendations) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
@@ -39,7 +40,7 @@ func (r *rig) Task(ctx context.Context, start func(context.Context, *session.Ses
 	if err != nil {
 		return nil, err
 	}
-	return r.tasks.Wait(ctx, task, "")
+	return r.tasks.Wait(ctx, task, "", time.Now())
 }
 
 const (

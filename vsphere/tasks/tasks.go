@@ -69,7 +69,7 @@ type awaited struct {
 	kind       string
 	info       types.TaskInfo
 	err        error
-	began, due time.Time // when the wait began, and when the task is read next
+	began, due time.Time // when the task began, and when it is read next
 	ready      time.Time // when the task may have ended: from then on, a read of other tasks includes it
 	percent    int32     // the last known progress
 	progressed time.Time // when a read last showed a change of the progress or state
@@ -84,13 +84,16 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 // Wait blocks until the task has ended and returns its key, state, result, error and times; the other fields of the
 // TaskInfo are empty. For a failed task it also returns a task.Error, and for a task that vCenter no longer knows,
 // vcfault.ErrTaskLost. If ctx or Run ends, the task continues in vCenter and Wait returns the context's error. Tasks with the same kind should
-// take about the same time, because it decides when they are read.
-func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind string) (*types.TaskInfo, error) {
+// take about the same time, because that and when the task began decide when it is read.
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind string, began time.Time) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
 		now := time.Now()
-		a = &awaited{done: make(chan struct{}), kind: kind, info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progressed: now}
+		a = &awaited{done: make(chan struct{}), kind: kind, info: types.TaskInfo{Key: ref.Value, Task: ref}, began: began, progressed: now}
+		if began.After(now) { // vCenter's clock was set during another task, whose times it is from
+			a.began = now
+		}
 		t.schedule(a, now)
 		t.awaited[ref] = a
 	}
