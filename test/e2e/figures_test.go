@@ -16,12 +16,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/bare"
+	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 var (
 	figures       = flag.Bool("figures", false, "measure, which takes a quarter of an hour and an idle machine")
 	figuresRounds = flag.Int("figures.rounds", 3, "how often each ratio is measured; the median counts")
+	figuresApart  = flag.Bool("figures.apart", false, "give etcd, the API server, its controllers and Metacontroller the lowest priority, as if they had processors of their own")
 	figuresFlags  = flag.String("figures.metacontroller", "--client-go-qps=200 --client-go-burst=400 --workers=10", "Metacontroller's flags")
 )
 
@@ -30,6 +32,7 @@ func figuresOf(t *testing.T) *rig {
 	if !*figures {
 		t.Skip("without -figures nothing is measured")
 	}
+	cluster.Apart = *figuresApart
 	return life(t)
 }
 
@@ -99,13 +102,17 @@ func TestFigures(t *testing.T) {
 			}
 			t.Run("fifty-8", fifty(8))
 			t.Run("fifty-32", fifty(32))
-			t.Run("pairs", func(t *testing.T) {
-				up, down, upCalls, downCalls := r.besideBare(t, bare.Fleet{Groups: 200, Members: 2, Slots: 8}, r.vcenterOf(t, k, fifth, fifth))
-				rows.note(k, "200 groups of 2, clones and power operations of 0.2 s, 8 slots, created: times a bare loop", 1.5, up)
-				rows.note(k, "deleted: times a bare loop", 1.5, down)
-				rows.note(k, "calls of vCenter a member to bring it up", 6, upCalls)
-				rows.note(k, "calls of vCenter a member to remove it", 6, downCalls)
-			})
+			pairs := func(slots int) func(*testing.T) {
+				return func(t *testing.T) {
+					up, down, upCalls, downCalls := r.besideBare(t, bare.Fleet{Groups: 200, Members: 2, Slots: slots}, r.vcenterOf(t, k, fifth, fifth))
+					rows.note(k, fmt.Sprintf("200 groups of 2, clones and power operations of 0.2 s, %d slots, created: times a bare loop", slots), 1.5, up)
+					rows.note(k, fmt.Sprintf("deleted, %d slots: times a bare loop", slots), 1.5, down)
+					rows.note(k, fmt.Sprintf("calls of vCenter a member to bring it up, %d slots", slots), 6, upCalls)
+					rows.note(k, fmt.Sprintf("calls of vCenter a member to remove it, %d slots", slots), 6, downCalls)
+				}
+			}
+			t.Run("pairs", pairs(8))
+			t.Run("pairs-32", pairs(32))
 			t.Run("behind", func(t *testing.T) {
 				rows.note(k, "a group of 1 applied right after a group of 50, 8 slots: times a bare clone of 1 s", 2, r.behindFifty(t, r.vcenterOf(t, k, second, 0)))
 			})
@@ -279,7 +286,7 @@ func TestFiguresAtRest(t *testing.T) {
 	r.at(t, u, 32, upToThousand)
 	measure := func() (traffic, traffic) {
 		before := r.traffic(t)
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute) // resyncPeriodSeconds: once in this time, Metacontroller calls for all groups
 		return before, r.traffic(t)
 	}
 	r.rest(t)

@@ -203,7 +203,7 @@ func (r *rig) startMetacontroller(t *testing.T, also ...string) {
 	must.Succeed(t, err)
 	args := append([]string{"--kubeconfig=" + r.Kubeconfig(cluster.Metacontroller), "--client-go-qps=100", "--client-go-burst=200", "--leader-election=false", "--apply-strategy=" + *applyStrategy,
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", r.ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", r.ports[1])}, also...)
-	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", cluster.Unmeasured, binary, args...)
+	r.metacontroller, err = cluster.StartApart(r.Dir, "metacontroller", binary, args...)
 	must.Succeed(t, err)
 	must.Succeed(t, r.metacontroller.Await(func() error { return ok(fmt.Sprintf("http://127.0.0.1:%d/readyz", r.ports[1])) }))
 }

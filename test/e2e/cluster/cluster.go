@@ -59,7 +59,7 @@ func New(bin, dir string) (c *Cluster, err error) {
 		return nil, err
 	}
 	client, peer := local("http", ports[0]), local("http", ports[1])
-	if c.etcd, err = Start(dir, "etcd", Unmeasured, c.Binary("etcd"), "-data-dir", c.file("data"), "-listen-client", client, "-listen-peer", peer); err != nil {
+	if c.etcd, err = StartApart(dir, "etcd", c.Binary("etcd"), "-data-dir", c.file("data"), "-listen-client", client, "-listen-peer", peer); err != nil {
 		return nil, err
 	}
 	if err := c.etcd.Await(func() error { return get(http.DefaultClient, client+"/health", "") }); err != nil {
@@ -110,7 +110,7 @@ func (c *Cluster) writeFiles() error {
 
 // StartAPIServer starts kube-apiserver, which must not run yet, and waits until it is ready.
 func (c *Cluster) StartAPIServer() (err error) {
-	if c.api, err = Start(c.Dir, "kube-apiserver", Unmeasured, c.Binary("kube-apiserver"), c.apiArgs...); err != nil {
+	if c.api, err = StartApart(c.Dir, "kube-apiserver", c.Binary("kube-apiserver"), c.apiArgs...); err != nil {
 		return err
 	}
 	if err := c.api.Await(func() error {
@@ -153,7 +153,7 @@ func (c *Cluster) startControllers(names string, more ...string) error {
 	if err != nil {
 		return err
 	}
-	c.manager, err = Start(c.Dir, "kube-controller-manager", Unmeasured, c.Binary("kube-controller-manager"), append(more,
+	c.manager, err = StartApart(c.Dir, "kube-controller-manager", c.Binary("kube-controller-manager"), append(more,
 		"--kubeconfig="+c.Kubeconfig(Admin), "--cert-dir="+c.Dir, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--leader-elect=false", "--use-service-account-credentials=true", "--service-account-private-key-file="+c.file("accounts.key"),
 		"--controllers="+names, "--kube-api-qps=100", "--kube-api-burst=200")...)

@@ -28,6 +28,18 @@ type Process struct {
 // server for the processors, because their heaps are small here.
 var Unmeasured = []string{"GOGC=400"}
 
+// Apart reports whether etcd, the API server, its controllers and Metacontroller get the lowest priority, so that they take no time from the
+// server and vCenter, as if they had processors of their own.
+var Apart bool
+
+// StartApart is Start for a process of the control plane (Apart).
+func StartApart(dir, name, binary string, args ...string) (*Process, error) {
+	if Apart {
+		binary, args = "nice", append([]string{"-n", "19", binary}, args...)
+	}
+	return Start(dir, name, Unmeasured, binary, args...)
+}
+
 // Start starts a process, and appends its output to dir/name.log.
 func Start(dir, name string, env []string, binary string, args ...string) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(binary, args...), ended: make(chan struct{})}
