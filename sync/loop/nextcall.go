@@ -9,7 +9,7 @@ import (
 )
 
 // This file decides when a group's next call comes. The status follows vCenter only with the next hook call, so the sooner that comes, the
-// truer the status. But calls cost: each takes about 8 ms of processor time, most of it Metacontroller's and the API server's. With
+// truer the status. But calls cost: each takes about 10 ms of processor time, most of it Metacontroller's and the API server's. With
 // Metacontroller 4.17.2, five workers make about 118 a second over all groups, and with its default client limits (QPS 5) only five, so that a
 // new group would wait for those that have no news. So groups share the calls:
 //
