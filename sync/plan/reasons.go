@@ -56,6 +56,7 @@ const (
 	ReasonDisksImmutable      = "DisksImmutable"
 	ReasonTooManyDisks        = "TooManyDisks"
 	ReasonAddressesExhausted  = "AddressesExhausted"
+	ReasonCloneRunning        = "CloneRunning"
 )
 
 // AsLastKnown ends the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.

@@ -28,12 +28,22 @@ func (d *decision) fill() {
 	if rolling || helpers > 0 {
 		most += d.facts.policy.Surge
 	}
-	need, room := d.facts.want+helpers-keep, most-d.sets.ordinals-len(d.arriving)
+	elsewhere := d.clonedElsewhere()
+	need, room := d.facts.want+helpers-keep-elsewhere, most-d.sets.ordinals-len(d.arriving)-elsewhere
 	count := min(need, room)
 	used := d.bringBack(count)
-	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.arriving))))
+	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.arriving)-elsewhere)))
 	used += d.promote(min(need, room+dying) - used) // a successor of an unhealthy member does not wait until that member is gone
-	d.clone(count - used - min(max(0, count-used), d.soonFit()))
+	d.clone(elsewhere + count - used - min(max(0, count-used), d.soonFit()))
+}
+
+// clonedElsewhere is how many members another replica is cloning: their clones here failed because of that. They are tried again until the members
+// are there, and no other VM takes their place: the group would have a member too many.
+func (d *decision) clonedElsewhere() (n int) {
+	for _, p := range d.facts.Pending {
+		n += int(oneIf(p.Op == plan.Clone && p.State != plan.Running && !p.Standby && p.Fault.Reason == plan.ReasonCloneRunning && !d.taken(p.Ordinal)))
+	}
+	return n
 }
 
 // clone decides which ordinals are cloned.

@@ -86,6 +86,32 @@ func TestStandbyMembersThatCannotBePromotedAreNot(t *testing.T) {
 	}
 }
 
+// Found by a random life of two replicas: one promoted a standby member instead of a member that the other was cloning, so the group had a
+// member too many, and the standby member was destroyed. If the other replica's clone fails, this replica clones.
+func TestNoStandbyMemberIsPromotedInsteadOfAMemberThatAnotherReplicaClones(t *testing.T) {
+	t.Parallel()
+	for state, clones := range map[plan.State]bool{plan.BackingOff: false, plan.Due: true} {
+		o := withStandby(2, 1)
+		drop(0)(&o)
+		o.State.Gone = nil // it was never there
+		o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: state, Fault: plan.Fault{Reason: plan.ReasonCloneRunning, Transient: true}}}
+		r := planner.Make(o)
+		if stepFor(&r, "web-2") != "" || (stepFor(&r, "web-0") == plan.Clone) != clones {
+			t.Errorf("%s: steps %+v; want web-2 as it is, and a clone of web-0: %t", state, r.Actions, clones)
+		}
+		o.Pending["web-0"] = plan.Pending{Op: plan.Clone, State: state, Fault: plan.Fault{Reason: "NoDiskSpace"}}
+		if r := planner.Make(o); stepFor(&r, "web-2") != plan.PowerOn {
+			t.Errorf("%s, refused: steps %+v; want a promotion of web-2", state, r.Actions)
+		}
+	}
+	o := withStandby(2, 1) // web-0 is there, and an operator removes web-1
+	o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonCloneRunning, Transient: true}}}
+	drop(1)(&o)
+	if r := planner.Make(o); stepFor(&r, "web-2") != plan.PowerOn {
+		t.Errorf("the member is there, and another is gone: steps %+v; want a promotion of web-2", r.Actions)
+	}
+}
+
 func TestSpecReplaceMakesAStandbyMemberAgain(t *testing.T) {
 	t.Parallel()
 	o := withStandby(3, 2)

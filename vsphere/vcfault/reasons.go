@@ -139,7 +139,7 @@ const (
 const ReasonDiskInSnapshot = "DiskInSnapshot"
 
 // ReasonCloneRunning means that a clone is running whose VM is not visible yet.
-const ReasonCloneRunning = "CloneRunning"
+const ReasonCloneRunning = plan.ReasonCloneRunning
 
 // ReasonHomeForbidden means that spec.placement.folder would put a group's folder among the folders that the server manages itself.
 const ReasonHomeForbidden = "HomeForbidden"
