@@ -30,6 +30,7 @@ type lasting struct {
 	wire     *vcsim.Wire
 	log      *lines
 	registry *prometheus.Registry
+	slow     time.Duration // how long vCenter takes to refuse a call
 
 	mu    sync.Mutex
 	fault types.BaseMethodFault // the fault of refused calls; nil: vCenter refuses none
@@ -86,7 +87,7 @@ func newLasting(t *testing.T, cfg vcsim.Config, refused ...string) *lasting {
 			return vcsim.Break{}
 		}
 		x.tries = append(x.tries, time.Now())
-		return vcsim.Break{Kind: vcsim.Faulted, Fault: x.fault}
+		return vcsim.Break{Kind: vcsim.Stalled, Stall: x.slow, Fault: x.fault}
 	})
 	return x
 }
@@ -263,6 +264,39 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 // stretches has the durations of a group's creation, edit and deletion.
 type stretches struct{ created, edited, deleted time.Duration }
 
+// A folder is created before a group takes its turn, so groups whose folders vCenter refuses go before all that wait for theirs.
+func TestNeighboursNoticeNothingOfRefusedFolders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		change := func(x *lasting, g *metacontroller.Group) (s stretches) {
+			g.Scale(9)
+			s.created = allUp(t, g)
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+			s.edited = allUp(t, g)
+			s.deleted = x.deletionOf(t, g)
+			return s
+		}
+		alone := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
+		calm := alone.group("calm", 1)
+		allUp(t, calm)
+		without := change(alone, calm)
+		x := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}}, "CreateFolder")
+		g := x.group("calm", 1)
+		allUp(t, g)
+		x.slow = 5 * time.Second
+		x.becomes(&types.NoPermission{PrivilegeId: "Folder.Create"})
+		groups := x.groupsOf(max(40, *lastingGroups))
+		var neighbours sync.WaitGroup
+		neighbours.Go(func() { called(t, 5*time.Minute, groups...) })
+		time.Sleep(time.Second)
+		with := change(x, g)
+		tries, _ := x.since()
+		t.Logf("%d tries of folders", tries)
+		x.judgeNeighbour("in the first minutes", with, without)
+		neighbours.Wait()
+	})
+}
+
 // lifeOf creates a group, replaces its members, and deletes it. The group has another size, so that what is refused to others is not refused to it.
 func (x *lasting) lifeOf(t *testing.T, name string) (s stretches) {
 	t.Helper()
@@ -271,12 +305,18 @@ func (x *lasting) lifeOf(t *testing.T, name string) (s stretches) {
 	s.created = allUp(t, g)
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
 	s.edited = allUp(t, g)
+	s.deleted = x.deletionOf(t, g)
+	return s
+}
+
+// deletionOf deletes a group, and returns how long that took.
+func (x *lasting) deletionOf(t *testing.T, g *metacontroller.Group) time.Duration {
+	t.Helper()
 	began := time.Now()
 	if _, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized }); err != nil {
 		t.Error(err)
 	}
-	s.deleted = time.Since(began)
-	return s
+	return time.Since(began)
 }
 
 // judgeNeighbour checks that another group takes at most a fifth longer than without the fault, plus the time of a hook call.

@@ -74,7 +74,7 @@ func (w *Wire) handle(client context.Context, method string, c carrier) (answere
 	case Stalled:
 		select {
 		case <-time.After(e.Break.Stall):
-			broken = true
+			broken, x.fault = true, e.Break.Fault
 		case <-while.Done():
 			return false
 		}

@@ -75,7 +75,7 @@ const (
 	SessionGone
 	// Faulted answers Break.Fault without a call of vCenter.
 	Faulted
-	// Stalled waits for Break.Stall and then passes the call, unless the client disconnects.
+	// Stalled waits for Break.Stall and then passes the call, or answers Break.Fault if it is set, unless the client disconnects.
 	Stalled
 	// KilledBefore calls Kill right before vCenter sees the call.
 	KilledBefore
@@ -91,7 +91,7 @@ func (k BreakKind) String() string { return breakKinds[k] }
 // Break says how to break a call.
 type Break struct {
 	Kind  BreakKind
-	Fault types.BaseMethodFault // for Faulted
+	Fault types.BaseMethodFault // for Faulted and Stalled
 	Stall time.Duration         // for Stalled
 }
 
