@@ -75,7 +75,7 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 			return err
 		}
 	}
-	running := vcfault.ForRetry(vcfault.ReasonCloneRunning, "A clone named %s is running; the server looks again.", b.action.VM)
+	running := vcfault.ForRetry(plan.ReasonCloneRunning, "A clone named %s is running; the server looks again.", b.action.VM)
 	if holder.Value == "" {
 		return running
 	}

@@ -44,7 +44,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 					for {
 						err := p.Do(context.Background(), web, p.cloning(ordinal))
 						var f *vcfault.Error
-						if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneRunning {
+						if errors.As(err, &f) && f.Reason == plan.ReasonCloneRunning {
 							time.Sleep(time.Second)
 							continue
 						}
@@ -119,7 +119,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 		for {
 			err := p.Do(context.Background(), web, p.cloning(0))
 			var f *vcfault.Error
-			if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneRunning {
+			if errors.As(err, &f) && f.Reason == plan.ReasonCloneRunning {
 				time.Sleep(time.Second) // for the first one
 				continue
 			}

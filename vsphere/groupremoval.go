@@ -144,7 +144,7 @@ func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error
 		return err
 	}
 	if left := g.clones.Left(g.ref.UID, since, began, running); left > 0 {
-		return vcfault.ForRetry(vcfault.ReasonCloneRunning, "Clones that may be this group's are still running in vCenter; the server waits for them.")
+		return vcfault.ForRetry(plan.ReasonCloneRunning, "Clones that may be this group's are still running in vCenter; the server waits for them.")
 	}
 	return nil
 }

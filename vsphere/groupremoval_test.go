@@ -108,8 +108,8 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		crash() // the process that started the clone ends; the clone continues
 		<-cloned
 		for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
-			if f := p.fault(a); f.Reason != vcfault.ReasonCloneRunning || f.NeedsOperator {
-				t.Errorf("%s while a clone runs: got the fault %+v; want %s, without an operator", a.Op, f, vcfault.ReasonCloneRunning)
+			if f := p.fault(a); f.Reason != plan.ReasonCloneRunning || f.NeedsOperator {
+				t.Errorf("%s while a clone runs: got the fault %+v; want %s, without an operator", a.Op, f, plan.ReasonCloneRunning)
 			}
 		}
 		w.SetLatency(vcsim.Latency{Clone: time.Hour})
@@ -122,8 +122,8 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		}
 		// The list of running clones of one deletion doesn't apply to a later one: a group may become unselected several times.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
-			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneRunning {
-				t.Errorf("for the deletion of %s, got the fault %+v; want %s, because the second clone runs", since, f, vcfault.ReasonCloneRunning)
+			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != plan.ReasonCloneRunning {
+				t.Errorf("for the deletion of %s, got the fault %+v; want %s, because the second clone runs", since, f, plan.ReasonCloneRunning)
 			}
 		}
 		crash()
@@ -145,8 +145,8 @@ func TestAFolderThatIsKeptIsLeftOnlyAfterClonesThatBeganDuringTheDeletion(t *tes
 		cloned := make(chan error)
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
 		p.until("another replica's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
-		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != vcfault.ReasonCloneRunning {
-			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonCloneRunning)
+		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonCloneRunning {
+			t.Errorf("got the fault %+v; want %s", f, plan.ReasonCloneRunning)
 		}
 		crash()
 		<-cloned
@@ -164,14 +164,14 @@ func TestAVMThatArrivesDuringADeletionMakesItListTheClonesAgain(t *testing.T) {
 			w.SetLatency(vcsim.Latency{Clone: latency})
 			go func() { cloned <- p.Do(ctx, web, p.cloning(int32(n))) }()
 			p.until("another replica's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == n+1 })
-			if f := p.fault(p.removing()); f.Reason != vcfault.ReasonCloneRunning {
-				t.Errorf("clone %d: the fault is %s, want %s", n, f.Reason, vcfault.ReasonCloneRunning)
+			if f := p.fault(p.removing()); f.Reason != plan.ReasonCloneRunning {
+				t.Errorf("clone %d: the fault is %s, want %s", n, f.Reason, plan.ReasonCloneRunning)
 			}
 		}
 		p.until("the first clone is seen", func() bool { return len(p.state().VMs) == 1 })
 		p.do(actionOn(plan.Destroy, p.state().VMs[0]))
-		if f := p.fault(p.removing()); f.Reason != vcfault.ReasonCloneRunning {
-			t.Errorf("after a VM arrived: the fault is %s, want %s", f.Reason, vcfault.ReasonCloneRunning)
+		if f := p.fault(p.removing()); f.Reason != plan.ReasonCloneRunning {
+			t.Errorf("after a VM arrived: the fault is %s, want %s", f.Reason, plan.ReasonCloneRunning)
 		}
 		crash()
 		<-cloned

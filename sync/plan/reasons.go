@@ -56,7 +56,7 @@ const (
 	ReasonDisksImmutable      = "DisksImmutable"
 	ReasonTooManyDisks        = "TooManyDisks"
 	ReasonAddressesExhausted  = "AddressesExhausted"
-	ReasonCloneRunning        = "CloneRunning"
+	ReasonCloneRunning        = "CloneRunning" // a clone is running whose VM is not visible yet
 )
 
 // AsLastKnown ends the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.

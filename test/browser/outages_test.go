@@ -158,7 +158,7 @@ func (s *site) metrics() string {
 	must.Succeed(s.t, err)
 	var lines strings.Builder
 	for line := range strings.Lines(string(text)) {
-		for _, name := range []string{"vmgroup_last_call", "vmgroup_vcenter_up", "vmgroup_groups{", "vmgroup_vmgroups{"} {
+		for _, name := range []string{"vmgroup_last_call", "vmgroup_vcenter_up", "vmgroup_groups{"} {
 			if strings.HasPrefix(line, name) {
 				lines.WriteString(line)
 			}

@@ -19,6 +19,7 @@ func start(t testing.TB, name string, args ...string) *process.Process {
 	p := process.Start(t, *binary, name, args...)
 	t.Cleanup(func() {
 		if *keepLog && !t.Failed() {
+			p.Kill() // so that the log is whole
 			t.Logf("the log of %s:\n%s", name, strings.Join(p.Log(), "\n"))
 		}
 	})

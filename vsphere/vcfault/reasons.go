@@ -138,9 +138,6 @@ const (
 // ReasonDiskInSnapshot means that a disk that the server did not add is part of a VM's snapshot, so that vCenter cannot detach it.
 const ReasonDiskInSnapshot = "DiskInSnapshot"
 
-// ReasonCloneRunning means that a clone is running whose VM is not visible yet.
-const ReasonCloneRunning = plan.ReasonCloneRunning
-
 // ReasonHomeForbidden means that spec.placement.folder would put a group's folder among the folders that the server manages itself.
 const ReasonHomeForbidden = "HomeForbidden"
 
