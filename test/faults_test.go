@@ -162,6 +162,28 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 	})
 }
 
+// An object that the account cannot see stays where it is, so nobody waits for it as for the clone of another replica.
+func TestANameThatAHiddenVMHasIsSaid(t *testing.T) {
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		s := r.serve()
+		g := s.group("web", 2)
+		up(t, g)
+		hidden, err := r.AddVM(web, "web-2")
+		r.must(err)
+		r.Hide(hidden)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
+		until(t, g, "the group says which object has the name", func(a metacontroller.Answer) bool {
+			return a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, hidden.Value)
+		})
+		r.Show(hidden)
+		until(t, g, "the VM is named", func(a metacontroller.Answer) bool {
+			return a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "web/web-2, which is not this member")
+		})
+		r.must(r.Rename(web+"/web-2", "precious"))
+		up(t, g)
+	})
+}
+
 func TestARecreatedPoolIsFoundAgain(t *testing.T) {
 	inRig(t, vcsim.Config{Pools: 1}, func(t *testing.T, r *rig) {
 		ctx := context.Background()

@@ -75,9 +75,8 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 			return err
 		}
 	}
-	running := vcfault.ForRetry(plan.ReasonCloneRunning, "A clone named %s is running; the server looks again.", b.action.VM)
 	if holder.Value == "" {
-		return running
+		return vcfault.ForRetry(plan.ReasonCloneRunning, "vCenter says that the name %s is taken, and shows no object of that name: a clone may be running; the server looks again.", b.action.VM)
 	}
 	if err := b.reader.Read(ctx, holder); err != nil {
 		return err
@@ -89,7 +88,10 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
 		return nil
 	case !known:
-		return running // the VM is gone, or its clone has not written the stamp yet
+		if err := b.checkHolder(ctx, holder, b.action.VM); err != nil {
+			return err
+		}
+		return vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone is running, or vCenter cannot read it; the server looks again.", b.action.VM, holder.Value)
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
 		return errFormerMember(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}

@@ -96,8 +96,14 @@ func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectRef
 		if folder, err = taken.Object, nil; folder.Value == "" {
 			folder, err = f.Child(ctx, parent, name)
 		}
-		if err == nil && folder.Type != "Folder" {
-			return folder, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
+		switch {
+		case err != nil:
+		case folder.Value == "":
+			err = vcfault.ForRetry(vcfault.ReasonNameHeld, "vCenter says that the name %s is taken, and shows no object of that name; the server tries again.", name)
+		case folder.Type != "Folder":
+			err = vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
+		default:
+			err = f.checkHolder(ctx, folder, name)
 		}
 	}
 	return folder, err
@@ -179,15 +185,38 @@ func (f folders) nameRefusal(ctx context.Context, err error, folder, name string
 	if holder.Value == f.action.MoRef {
 		return nil
 	}
-	if holder.Value != "" {
-		if readErr := f.reader.Read(ctx, holder); readErr != nil {
-			return readErr
-		}
+	held := vcfault.ForRetry(vcfault.ReasonNameHeld, "A VM that is the group's, or may be, has the name %s, or is getting it; the server looks again.", name)
+	if holder.Value == "" {
+		return held
+	}
+	if readErr := f.reader.Read(ctx, holder); readErr != nil {
+		return readErr
 	}
 	switch m, path, known := f.inventory.Holder(holder.Value); {
-	case holder.Value == "" || !known || m != nil && m.Stamp.UID == f.ref.UID:
-		return vcfault.ForRetry(vcfault.ReasonNameHeld, "Another VM of the group has the name %s, or is getting it; the server looks again.", name)
+	case m != nil && m.Stamp.UID == f.ref.UID:
+		return held
+	case !known:
+		if err := f.checkHolder(ctx, holder, name); err != nil {
+			return err
+		}
+		return held
 	default:
 		return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
 	}
+}
+
+// checkHolder fails if the server's account cannot see the object that has a name, so that nobody waits for an object that stays: names are unique
+// in a folder, also among hidden objects. An object that does not exist yet, or no longer, is not hidden.
+func (c calls) checkHolder(ctx context.Context, holder types.ManagedObjectReference, name string) error {
+	o, err := c.freshObject(ctx, holder)
+	switch {
+	case vcfault.MissingObject(err) == holder:
+		return nil
+	case err != nil && !vcfault.Has[*types.NoPermission](err):
+		return err
+	case err != nil || !o.Found || o.Withheld:
+		return vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The name %s is taken by the %s %s, which vCenter's user cannot see: grant it the privilege System.Read there, or rename, move or remove the object.",
+			name, holder.Type, holder.Value)
+	}
+	return nil
 }

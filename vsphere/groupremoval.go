@@ -109,8 +109,11 @@ func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObject
 	var unmanaged []string
 	for _, child := range found {
 		m, path, known := g.inventory.Holder(child.Value)
-		if m != nil && m.Stamp.UID == g.ref.UID || m == nil && !known {
+		switch {
+		case m != nil && m.Stamp.UID == g.ref.UID:
 			return vcfault.ForRetry(plan.ReasonRemoving, "A VM of the group is still in the folder; the server removes the VM first.")
+		case m == nil && !known:
+			return vcfault.ForRetry(plan.ReasonRemoving, "The group's folder contains the VM %s, which may be the group's: vCenter does not show its configuration; the server looks again.", child.Value)
 		}
 		unmanaged = append(unmanaged, path)
 	}
@@ -196,7 +199,7 @@ func (g groupRemoval) explainRefusal(err error) error {
 		return err
 	}
 	g.clones.Forget(g.ref.UID) // the folder is kept, so a later clone can land in it
-	stays := vcfault.ForRetry(plan.ReasonFolderStays, "The group's folder is empty, but vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
+	stays := vcfault.ForRetry(plan.ReasonFolderStays, "vCenter shows no object in the group's folder, but refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err
 	return stays

@@ -90,8 +90,11 @@ func (v *rights) Unrestrict() {
 	v.role = nil
 }
 
-// holds reports whether the role has a privilege on an object. The caller holds the world lock.
+// holds reports whether the role has a privilege on an object. It has none on a hidden object. The caller holds the world lock.
 func (v *rights) holds(privilege string, ref types.ManagedObjectReference) bool {
+	if v.hides(ref) {
+		return false
+	}
 	if v.role == nil {
 		return true
 	}
@@ -114,7 +117,7 @@ type privilegeNeed struct {
 
 // forbidden returns the fault if the role does not allow a call, or nil.
 func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
-	if v.role == nil {
+	if v.role == nil && len(v.hidden) == 0 {
 		return nil
 	}
 	for _, n := range v.needs(m) {
