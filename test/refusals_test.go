@@ -264,37 +264,50 @@ func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
 // stretches has the durations of a group's creation, edit and deletion.
 type stretches struct{ created, edited, deleted time.Duration }
 
-// A folder is created before a group takes its turn, so groups whose folders vCenter refuses go before all that wait for theirs.
+// A folder is created before a group takes its turn, so groups whose folders vCenter refuses go before all that wait for theirs. A fault that names
+// no cause says of each group alone that its next try would fail.
 func TestNeighboursNoticeNothingOfRefusedFolders(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		change := func(x *lasting, g *metacontroller.Group) (s stretches) {
-			g.Scale(9)
-			s.created = allUp(t, g)
-			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
-			s.edited = allUp(t, g)
-			s.deleted = x.deletionOf(t, g)
-			return s
-		}
-		alone := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
-		calm := alone.group("calm", 1)
-		allUp(t, calm)
-		without := change(alone, calm)
-		x := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}}, "CreateFolder")
-		g := x.group("calm", 1)
-		allUp(t, g)
-		x.slow = 5 * time.Second
-		x.becomes(&types.NoPermission{PrivilegeId: "Folder.Create"})
-		groups := x.groupsOf(max(40, *lastingGroups))
-		var neighbours sync.WaitGroup
-		neighbours.Go(func() { called(t, 5*time.Minute, groups...) })
-		time.Sleep(time.Second)
-		with := change(x, g)
-		tries, _ := x.since()
-		t.Logf("%d tries of folders", tries)
-		x.judgeNeighbour("in the first minutes", with, without)
-		neighbours.Wait()
-	})
+	change := func(t *testing.T, x *lasting, g *metacontroller.Group) (s stretches) {
+		g.Scale(9)
+		s.created = allUp(t, g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+		s.edited = allUp(t, g)
+		s.deleted = x.deletionOf(t, g)
+		return s
+	}
+	for name, trouble := range map[string]struct {
+		fault types.BaseMethodFault
+		slow  time.Duration // how long vCenter takes to refuse
+		first time.Duration // how much later the neighbour is up because each group tries once
+	}{
+		"with a cause in common":    {&types.NoPermission{PrivilegeId: "Folder.Create"}, 5 * time.Second, 0},
+		"without a cause in common": {&types.SystemError{Reason: "vpxd"}, 10 * time.Second, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				alone := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
+				calm := alone.group("calm", 1)
+				allUp(t, calm)
+				without := change(t, alone, calm)
+				x := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}}, "CreateFolder")
+				g := x.group("calm", 1)
+				allUp(t, g)
+				x.slow = trouble.slow
+				x.becomes(trouble.fault)
+				groups := x.groupsOf(max(40, *lastingGroups))
+				var neighbours sync.WaitGroup
+				neighbours.Go(func() { called(t, 5*time.Minute, groups...) })
+				time.Sleep(time.Second)
+				with := change(t, x, g)
+				tries, _ := x.since()
+				t.Logf("%d tries of folders", tries)
+				with.created -= trouble.first
+				x.judgeNeighbour("in the first minutes", with, without)
+				neighbours.Wait()
+			})
+		})
+	}
 }
 
 // lifeOf creates a group, replaces its members, and deletes it. The group has another size, so that what is refused to others is not refused to it.

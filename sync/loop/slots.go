@@ -37,7 +37,7 @@ type turn struct {
 	joined   time.Time      // when it was queued
 	ahead    int            // how many groups waited before it then
 	waits    []limiter.Work // it waits for a slot for any one of these
-	failing  bool           // its actions would probably fail, as those of other groups do
+	failing  bool           // all its actions would probably fail (wouldFail)
 	reserved *limiter.Work  // the slot for its next round, because it waited for one
 }
 
@@ -67,17 +67,18 @@ func worksOf(actions []plan.Action, s *plan.VCenterState) (all []limiter.Work) {
 	return all
 }
 
-// wouldFail reports whether all of a group's actions would probably fail: actions of other groups do, for causes that these would have, too. An
-// action that has failed before doesn't count, because its cause says when it is tried. The caller holds l.mu.
+// wouldFail reports whether all of a group's actions would probably fail: they failed before, or those of other groups do, for causes that these
+// would have, too. The caller holds l.mu.
 func (l *Loop) wouldFail(g *group, actions []plan.Action) bool {
 	return !slices.ContainsFunc(actions, func(a plan.Action) bool {
-		_, tried := g.failures.of(g.lease.call.Group, &a)
-		return tried || !l.causes.failing(g.lease.call.Group, &a)
+		_, failed := g.failures.of(g.lease.call.Group, &a)
+		return !failed && !l.causes.failing(g.lease.call.Group, &a)
 	})
 }
 
-// holdsBack reports whether a group leaves the free slots to others: of many groups that are applied while a datastore is full, each tries to
-// clone once, and these tries take no more than half of the slots. The caller holds l.mu.
+// holdsBack reports whether a group leaves the free slots to others. Of many groups that are applied while a datastore is full, each tries to clone
+// once; of many whose steps fail without a cause in common, each tries again at its own pace. All these tries take no more than half of the slots.
+// The caller holds l.mu.
 func (l *Loop) holdsBack(g *group) bool { return g.turn.failing && l.failing >= l.failingMost() }
 
 // failingMost is how many steps that would probably fail can run.
@@ -230,7 +231,7 @@ func (l *Loop) waitsFor(g *group) (all []plan.Limit) {
 	}
 	if l.holdsBack(g) {
 		most := l.failingMost()
-		all = append(all, plan.Limit{Of: "steps that fail for other groups", Now: most, Most: most, Running: l.failing, Reason: "the other slots are for groups without that fault"})
+		all = append(all, plan.Limit{Of: "steps that failed before or fail for other groups", Now: most, Most: most, Running: l.failing, Reason: "the other slots are for steps that may succeed"})
 	}
 	return all
 }
