@@ -87,11 +87,11 @@ type Loop struct {
 
 	mu         sync.Mutex
 	groups     map[types.UID]*group
-	limiter    *limiter.Limiter // of the slots
-	causes     causes           // why steps fail
-	failing    int              // steps that run although they would probably fail (wouldFail)
-	waiting    []types.UID      // groups that found no slot, in the order of wait
-	swept      time.Time        // when groups to be forgotten were looked for last
+	limiter    *limiter.Limiter     // of the slots
+	causes     causes               // why steps fail
+	failing    map[limiter.Kind]int // steps that run although they would probably fail (wouldFail)
+	waiting    []types.UID          // groups that found no slot, in the order of wait
+	swept      time.Time            // when groups to be forgotten were looked for last
 	suspension suspension
 	calls      calls
 	began      time.Time // when the process began
@@ -105,7 +105,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, failing: map[limiter.Kind]int{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -222,6 +222,9 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	if g.failures.look(&x.observed.State, now) || len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)
 	}
+	if len(result.Actions) == 0 {
+		l.leave(g)
+	}
 	l.wake(g, result)
 	l.callAgain(g, result, news, says, now)
 	g.events.news = false
@@ -307,6 +310,11 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 		g.folders.own, g.folders.made = owning(g.folders.own, observed.State.Folder), false
 	}
 	l.freeSlots(g, observed.State.Stalled)
+	for _, r := range g.runs {
+		if r.past(now) {
+			l.settle(r)
+		}
+	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.failures.slowStart(result.SlowStart)
@@ -347,13 +355,14 @@ func takesSlot(a *plan.Action) bool { return a.Op != plan.ConfirmGone }
 func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, state *plan.VCenterState) {
 	actions := g.startable(planned, time.Now())
 	l.handOff(g)
+	if len(planned) == 0 {
+		l.leave(g)
+	}
 	if len(actions) == 0 || ctx.Err() != nil {
 		return
 	}
+	g.turn.failing = l.wouldFail(g, actions)
 	i, work, waits := l.first(g, actions, state)
-	if g.turn.failing = l.wouldFail(g, actions); l.holdsBack(g) {
-		i, waits = -1, worksOf(actions, state)
-	}
 	if i < 0 {
 		l.wait(g, waits, len(actions))
 		return
@@ -376,8 +385,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 			g.turn.passed = 0
 		}
 	}
-	if run.failing = run.slot != nil && g.turn.failing; run.failing {
-		l.failing++
+	if run.slot != nil && g.turn.failing {
+		run.failing = work.Kind
+		l.failing[work.Kind]++
 	}
 	if run.cause != nil { // others follow once the cause is past
 		l.wakeAll(run.cause, run.passes.Sub(now)+time.Millisecond)

@@ -172,7 +172,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 	case g.schedule.busy && known:
 		r.Resync = max(busy, min(turn*4/5, max(l.calls.lively.share(), late)))
 	case g.schedule.busy && g.queues():
-		r.Resync = max(l.calls.lively.share(), late)
+		r.Resync = max(busySoonest, l.calls.lively.share(), late)
 	case g.schedule.busy:
 		r.Resync = max(busy, late)
 	case g.schedule.lively(now):

@@ -18,7 +18,7 @@ type run struct {
 	began    time.Time
 	slot     *limiter.Running // nil: it takes none
 	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
-	failing  bool             // it counts in Loop.failing
+	failing  limiter.Kind     // under which it counts in Loop.failing; empty if it does not
 	outdated bool             // it began before the group was finalizing
 	change   string           // what it changes, if that is to stay (changeOf)
 	undoers  string           // who undid that change the last time (plan.Took)
@@ -79,10 +79,13 @@ func (r runs) atWork() (n int) {
 	return n
 }
 
-// passed is how many of those that take a slot try what failed before, and run for so long that the cause is past.
+// past reports whether a step tries what failed before, and has run for so long that the cause is past.
+func (x *run) past(now time.Time) bool { return x.cause != nil && !now.Before(x.passes) }
+
+// passed is how many of those that take a slot have run for so long that the cause of their last failure is past.
 func (r runs) passed(now time.Time) (n int) {
 	for _, x := range r {
-		if x.slot != nil && x.stalled == nil && x.cause != nil && !now.Before(x.passes) {
+		if x.slot != nil && x.stalled == nil && x.past(now) {
 			n++
 		}
 	}

@@ -57,44 +57,36 @@ func (l *Loop) free(g *group, w limiter.Work) bool {
 	return l.limiter.Permits(w, g.runs.atWork() == 0)
 }
 
-// worksOf returns what some actions of a group put a load on.
-func worksOf(actions []plan.Action, s *plan.VCenterState) (all []limiter.Work) {
-	for i := range actions {
-		if w := workOf(&actions[i], s); !slices.Contains(all, w) {
-			all = append(all, w)
-		}
-	}
-	return all
-}
-
 // wouldFail reports whether all of a group's actions would probably fail: they failed before, or those of other groups do, for causes that these
-// would have, too. The caller holds l.mu.
+// would have, too; and no try has succeeded since. The caller holds l.mu.
 func (l *Loop) wouldFail(g *group, actions []plan.Action) bool {
 	return !slices.ContainsFunc(actions, func(a plan.Action) bool {
-		_, failed := g.failures.of(g.lease.call.Group, &a)
-		return !failed && !l.causes.failing(g.lease.call.Group, &a)
+		f, failed := g.failures.of(g.lease.call.Group, &a)
+		return !(failed && f.cause.tries > 0) && !l.causes.failing(g.lease.call.Group, &a)
 	})
 }
 
 // holdsBack reports whether a group leaves the free slots to others. Of many groups that are applied while a datastore is full, each tries to clone
-// once; of many whose steps fail without a cause in common, each tries again at its own pace. All these tries take no more than half of the slots.
-// The caller holds l.mu.
-func (l *Loop) holdsBack(g *group) bool { return g.turn.failing && l.failing >= l.failingMost() }
+// once; of many whose steps fail without a cause in common, each tries again at its own pace. All these tries of one kind take no more than half of the
+// slots. The kinds don't share that half: a power-on that failed for a moment must not wait for clones that fail after minutes. The caller holds l.mu.
+func (l *Loop) holdsBack(g *group, k limiter.Kind) bool {
+	return g.turn.failing && l.failing[k] >= l.failingMost()
+}
 
-// failingMost is how many steps that would probably fail can run.
+// failingMost is how many steps of a kind that would probably fail can run.
 func (l *Loop) failingMost() int { return max(1, l.cfg.Slots/2) }
 
-// settle notes that a step no longer counts as one that would probably fail: it has ended, or its task makes no progress and may never end. The
-// caller holds l.mu.
+// settle notes that a step no longer counts as one that would probably fail: it has ended, or has run for longer than it took to fail, or its task
+// makes no progress and may never end. The caller holds l.mu.
 func (l *Loop) settle(r *run) {
-	if r.failing {
-		r.failing = false
-		l.failing--
+	if r.failing != "" {
+		l.failing[r.failing]--
+		r.failing = ""
 	}
 }
 
-// first returns the index of the first action that has a free slot or needs none; or -1, and the work that the group waits for. The caller
-// holds l.mu.
+// first returns the index of the first action that has a free slot, which the group doesn't leave to others, or that needs none; or -1, and the work
+// that the group waits for. The caller holds l.mu.
 func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at int, work limiter.Work, waits []limiter.Work) {
 	for i := range actions {
 		if !takesSlot(&actions[i]) {
@@ -104,7 +96,7 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 		if slices.Contains(waits, w) {
 			continue
 		}
-		if l.free(g, w) {
+		if !l.holdsBack(g, w.Kind) && l.free(g, w) {
 			return i, w, nil
 		}
 		waits = append(waits, w)
@@ -135,10 +127,18 @@ func (l *Loop) wait(g *group, works []limiter.Work, steps int) {
 	l.waiting = slices.Insert(l.waiting, at, g.ref.UID)
 }
 
-// awaitsTurn reports whether a group that waits has not begun its turn. Its folder is no part of that: it takes a moment, and can be created
-// only right after a call (plan.MayCreateFolder).
+// leave takes a group that has nothing to do out of the queue. The caller holds l.mu.
+func (l *Loop) leave(g *group) {
+	if g.turn.waits != nil {
+		g.turn.waits = nil
+		l.waiting = slices.DeleteFunc(l.waiting, func(uid types.UID) bool { return uid == g.ref.UID })
+	}
+}
+
+// awaitsTurn reports whether a group that waits has not begun its turn. Steps that would probably fail are no part of one. Nor is its folder, which
+// takes a moment, and can be created only right after a call (plan.MayCreateFolder).
 func (g *group) awaitsTurn() bool {
-	return g.turn.steps == 0 && !slices.ContainsFunc(g.turn.waits, func(w limiter.Work) bool { return w.Like == string(plan.CreateFolder) })
+	return (g.turn.steps == 0 || g.turn.failing) && !slices.ContainsFunc(g.turn.waits, func(w limiter.Work) bool { return w.Like == string(plan.CreateFolder) })
 }
 
 // rank orders the groups that wait: those whose turn it is come first, and of the others those that wait for fewer steps.
@@ -175,10 +175,10 @@ func (l *Loop) next() {
 		if g == nil {
 			return true
 		}
-		if l.holdsBack(g) {
-			return false
-		}
 		for _, w := range g.turn.waits {
+			if l.holdsBack(g, w.Kind) {
+				continue
+			}
 			ask := asked{w, g.runs.atWork() == 0}
 			if refused[ask] {
 				continue
@@ -229,9 +229,9 @@ func (l *Loop) waitsFor(g *group) (all []plan.Limit) {
 			}
 		}
 	}
-	if l.holdsBack(g) {
+	if at := slices.IndexFunc(g.turn.waits, func(w limiter.Work) bool { return l.holdsBack(g, w.Kind) }); at >= 0 {
 		most := l.failingMost()
-		all = append(all, plan.Limit{Of: "steps that failed before or fail for other groups", Now: most, Most: most, Running: l.failing, Reason: "the other slots are for steps that may succeed"})
+		all = append(all, plan.Limit{Of: "steps that failed before or fail for other groups", Now: most, Most: most, Running: l.failing[g.turn.waits[at].Kind], Reason: "the other slots are for steps that may succeed"})
 	}
 	return all
 }
