@@ -78,24 +78,47 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	if holder.Value == "" {
 		return vcfault.ForRetry(plan.ReasonCloneRunning, "vCenter says that the name %s is taken, and shows no object of that name: a clone may be running; the server looks again.", b.action.VM)
 	}
-	if err := b.reader.Read(ctx, holder); err != nil {
+	known, err := b.identify(ctx, holder)
+	if known || err != nil {
 		return err
+	}
+	gone, err := b.checkHolder(ctx, holder, b.action.VM)
+	if err != nil {
+		return err
+	}
+	running, err := b.recentClones(ctx)
+	if err != nil {
+		return err
+	}
+	if len(running) > 0 {
+		return vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone may be running; the server looks again.", b.action.VM, holder.Value)
+	}
+	if known, err = b.identify(ctx, holder); known || err != nil { // its clone may have ended in the meantime
+		return err
+	}
+	if gone {
+		return vcfault.ForRetry(vcfault.ReasonNameHeld, "The VM that had the name %s is gone; the server tries again.", b.action.VM)
+	}
+	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by the VM %s, whose configuration vCenter does not show though no clone is running: look at the VM in vCenter, and rename, move or remove it.", b.action.VM, holder.Value)
+}
+
+// identify reads the object that has a new member's name, and reports whether the inventory knows whose it is. It succeeds if it is the member itself.
+func (b *cloneBuilder) identify(ctx context.Context, holder types.ManagedObjectReference) (known bool, err error) {
+	if err := b.reader.Read(ctx, holder); err != nil {
+		return false, err
 	}
 	m, path, known := b.inventory.Holder(holder.Value)
 	switch {
-	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
-		return vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; the server renames that VM first.", b.action.VM)
-	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
-		return nil
 	case !known:
-		if err := b.checkHolder(ctx, holder, b.action.VM); err != nil {
-			return err
-		}
-		return vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone is running, or vCenter cannot read it; the server looks again.", b.action.VM, holder.Value)
+		return false, nil
+	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
+		return true, vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; the server renames that VM first.", b.action.VM)
+	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
+		return true, nil
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
-		return errFormerMember(b.ref, b.cfg.ClusterID, &m.Stamp, path)
+		return true, errFormerMember(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}
-	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
+	return true, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
 // errFormerMember says how to adopt a VM that a former group of the same namespace and name left behind: the group was lost and applied again.

@@ -103,7 +103,7 @@ func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectRef
 		case folder.Type != "Folder":
 			err = vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
 		default:
-			err = f.checkHolder(ctx, folder, name)
+			_, err = f.checkHolder(ctx, folder, name)
 		}
 	}
 	return folder, err
@@ -196,7 +196,7 @@ func (f folders) nameRefusal(ctx context.Context, err error, folder, name string
 	case m != nil && m.Stamp.UID == f.ref.UID:
 		return held
 	case !known:
-		if err := f.checkHolder(ctx, holder, name); err != nil {
+		if _, err := f.checkHolder(ctx, holder, name); err != nil {
 			return err
 		}
 		return held
@@ -206,17 +206,17 @@ func (f folders) nameRefusal(ctx context.Context, err error, folder, name string
 }
 
 // checkHolder fails if the server's account cannot see the object that has a name, so that nobody waits for an object that stays: names are unique
-// in a folder, also among hidden objects. An object that does not exist yet, or no longer, is not hidden.
-func (c calls) checkHolder(ctx context.Context, holder types.ManagedObjectReference, name string) error {
+// in a folder, also among hidden objects. gone reports whether the object does not exist, or not yet.
+func (c calls) checkHolder(ctx context.Context, holder types.ManagedObjectReference, name string) (gone bool, err error) {
 	o, err := c.freshObject(ctx, holder)
 	switch {
 	case vcfault.MissingObject(err) == holder:
-		return nil
+		return true, nil
 	case err != nil && !vcfault.Has[*types.NoPermission](err):
-		return err
-	case err != nil || !o.Found || o.Withheld:
-		return vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The name %s is taken by the %s %s, which vCenter's user cannot see: grant it the privilege System.Read there, or rename, move or remove the object.",
+		return false, err
+	case err != nil || !o.Found || o.Denied:
+		return false, vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The name %s is taken by the %s %s, which vCenter's user cannot see: grant it the privilege System.Read there, or rename, move or remove the object.",
 			name, holder.Type, holder.Value)
 	}
-	return nil
+	return false, nil
 }

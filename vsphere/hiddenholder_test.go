@@ -1,13 +1,16 @@
 package vsphere
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // Names are unique in a folder, also among objects that the server's account cannot see. Such an object stays: it is no clone that another replica
@@ -65,6 +68,31 @@ func TestAHiddenVMInTheGroupsFolderIsKept(t *testing.T) {
 		w.Show(hidden)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
 			t.Errorf("once the VM is visible, got the fault %+v; want %s", f, plan.ReasonFolderHoldsStranger)
+		}
+	})
+}
+
+// A VM whose configuration vCenter doesn't show may be one whose clone is running. If none is, somebody has to look.
+func TestANameThatAVMWithoutConfigurationHasNeedsAnOperatorUnlessACloneRuns(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		p.do(plan.Action{Op: plan.CreateFolder})
+		holder, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
+		w.must(err)
+		w.ChangeReads(func(o *vim.ObjectContent) {
+			if o.Obj == holder {
+				o.PropSet = slices.DeleteFunc(o.PropSet, func(x vim.DynamicProperty) bool { return strings.HasPrefix(x.Name, "config.") })
+			}
+		})
+		two := w.start()
+		w.SetLatency(vcsim.Latency{Clone: time.Minute})
+		ended := two.begun(two.cloning(1))
+		time.Sleep(time.Second)
+		if f := two.fault(two.cloning(0)); f.Reason != plan.ReasonCloneRunning || f.NeedsOperator {
+			t.Errorf("while a clone runs, got the fault %+v; want %s, without an operator", f, plan.ReasonCloneRunning)
+		}
+		w.must(<-ended)
+		if f := two.fault(two.cloning(0)); f.Reason != vcfault.ReasonNameConflict || !f.NeedsOperator || !strings.Contains(f.Message, holder.Value) {
+			t.Errorf("got the fault %+v; want %s, for an operator, that names %s", f, vcfault.ReasonNameConflict, holder.Value)
 		}
 	})
 }

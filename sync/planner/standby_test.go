@@ -110,6 +110,10 @@ func TestNoStandbyMemberIsPromotedInsteadOfAMemberThatAnotherReplicaClones(t *te
 	if r := planner.Make(o); stepFor(&r, "web-2") != plan.PowerOn {
 		t.Errorf("the member is there, and another is gone: steps %+v; want a promotion of web-2", r.Actions)
 	}
+	o.Pending = map[string]plan.Pending{"web-7": {Op: plan.Clone, Ordinal: 7, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonCloneRunning, Transient: true}}}
+	if r := planner.Make(o); stepFor(&r, "web-2") != plan.PowerOn {
+		t.Errorf("the clone is left from a larger spec: steps %+v; want a promotion of web-2", r.Actions)
+	}
 }
 
 func TestSpecReplaceMakesAStandbyMemberAgain(t *testing.T) {

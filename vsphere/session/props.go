@@ -4,15 +4,17 @@ import (
 	"context"
 	"slices"
 
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
 // Object is an object in vCenter's answer. It has the properties by path, without those that are unset or that vCenter withheld.
 type Object struct {
 	Ref types.ManagedObjectReference
-	// Found reports whether the answer has the object, and Withheld whether vCenter withheld one of its properties.
-	Found, Withheld bool
-	props           map[string]types.AnyType
+	// Found reports whether the answer has the object, Withheld whether vCenter withheld one of its properties, and Denied whether it did so because
+	// the account lacks a privilege.
+	Found, Withheld, Denied bool
+	props                   map[string]types.AnyType
 }
 
 // ReadProps reads properties of one object.
@@ -41,12 +43,18 @@ func Objects(objects []types.ObjectContent) []Object {
 	all := make([]Object, len(objects))
 	for i := range objects {
 		o := &objects[i]
-		all[i] = Object{Ref: o.Obj, Found: true, Withheld: len(o.MissingSet) > 0, props: make(map[string]types.AnyType, len(o.PropSet))}
+		all[i] = Object{Ref: o.Obj, Found: true, Withheld: len(o.MissingSet) > 0, Denied: slices.ContainsFunc(o.MissingSet, denied), props: make(map[string]types.AnyType, len(o.PropSet))}
 		for _, p := range o.PropSet {
 			all[i].props[p.Name] = p.Val
 		}
 	}
 	return all
+}
+
+// denied reports whether the account lacks the privilege to read a property.
+func denied(x types.MissingProperty) bool {
+	_, is := fault.As(&x.Fault, new(types.BaseNoPermission))
+	return is
 }
 
 // Prop returns the value of a property, or the value to which it points; the zero value if the property is absent or has another type.
