@@ -21,7 +21,7 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 		r.Deny("UnregisterAndDestroy_Task", "Folder.Delete")
 		g.Generation++
 		_, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
-			return strings.Contains(a.Status.LastMessage, "vCenter refuses to remove it") && strings.Contains(a.Status.LastMessage, "the deletion completes anyway")
+			return strings.Contains(a.Status.LastMessage, "but refuses to remove it") && strings.Contains(a.Status.LastMessage, "the deletion completes anyway")
 		})
 		r.must(err)
 		began := time.Now()

@@ -266,6 +266,48 @@ func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
 }
 
 // An operator converts a template to a VM in order to change it.
+// A deployment may fail for ever for no reason that the server knows an operator to have: say what vCenter says, and spare vCenter, which may
+// have copied disks before it failed.
+func TestADeploymentThatFailsAgainAndAgainIsSaidAndTriedSeldom(t *testing.T) {
+	t.Parallel()
+	for name, story := range map[string]struct {
+		call   string // which fails
+		cached bool   // whether the item is downloaded
+	}{
+		"it is deployed":             {deployOVF, true},
+		"its library is not reached": {"POST /rest/com/vmware/content/library/subscribed-item/id:?~action=sync", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newOVFRig(t)
+				r.EditOVF("appliance", func(o *vcsim.OVF) { o.Uncached = !story.cached })
+				r.FailCall(story.call, &types.HostCommunication{}, 0)
+				g := r.serve().group("web", 1)
+				g.Spec.Template = appliance
+				untrue := 0
+				for range 720 {
+					a, err := g.Sync(within(t))
+					r.must(err)
+					if !strings.Contains(a.Status.LastMessage, "does not answer") {
+						untrue++
+					}
+					time.Sleep(10 * time.Second)
+				}
+				if n := r.Calls()[story.call]; untrue > 30 || n > 16 {
+					t.Errorf("in two hours, %d of 720 messages don't say what fails, and it was tried %d times; want 30 and 16 at most", untrue, n)
+				}
+				r.Heal()
+				for range 66 {
+					_, err := g.Sync(within(t))
+					r.must(err)
+					time.Sleep(10 * time.Second)
+				}
+				up(t, g)
+			})
+		})
+	}
+}
+
 func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -153,6 +153,9 @@ func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, 
 			return err
 		}
 		for _, task := range under {
+			if c.by != nil {
+				c.inFlight.Await(c.by.uid, c.by.vm, task)
+			}
 			_, _ = c.tasks.Wait(ctx, task, "", time.Now()) // the result does not matter: the read shows the state
 		}
 		if err := c.reader.Read(ctx, vm); err != nil || !undecided {

@@ -78,28 +78,8 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	if holder.Value == "" {
 		return vcfault.ForRetry(plan.ReasonCloneRunning, "vCenter says that the name %s is taken, and shows no object of that name: a clone may be running; the server looks again.", b.action.VM)
 	}
-	known, err := b.identify(ctx, holder)
-	if known || err != nil {
-		return err
-	}
-	gone, err := b.checkHolder(ctx, holder, b.action.VM)
-	if err != nil {
-		return err
-	}
-	running, err := b.recentClones(ctx)
-	if err != nil {
-		return err
-	}
-	if len(running) > 0 {
-		return vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone may be running; the server looks again.", b.action.VM, holder.Value)
-	}
-	if known, err = b.identify(ctx, holder); known || err != nil { // its clone may have ended in the meantime
-		return err
-	}
-	if gone {
-		return vcfault.ForRetry(vcfault.ReasonNameHeld, "The VM that had the name %s is gone; the server tries again.", b.action.VM)
-	}
-	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by the VM %s, whose configuration vCenter does not show though no clone is running: look at the VM in vCenter, and rename, move or remove it.", b.action.VM, holder.Value)
+	waits := vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone may be running; the server looks again.", b.action.VM, holder.Value)
+	return b.nameTaken(ctx, holder, b.action.VM, waits, func() (known bool, err error) { return b.identify(ctx, holder) })
 }
 
 // identify reads the object that has a new member's name, and reports whether the inventory knows whose it is. It succeeds if it is the member itself.

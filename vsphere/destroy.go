@@ -20,11 +20,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// detachTries bounds the detachments of disks that must be kept: an operator may attach another one between two reads.
+const detachTries = 3
+
 // destroy destroys a member's VM with the disks that its clone made, after a fresh read of the stamp. It first detaches all other disks, which are
 // kept.
 func (r removal) destroy(ctx context.Context) error {
 	vm, id := r.vm(), plan.VMID{MoRef: r.action.MoRef}
-	for awaited := false; ; awaited = true {
+	for tries := 0; ; tries++ {
 		now, err := r.ReadFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {
 			return r.reader.Read(ctx, vm)
@@ -45,7 +48,10 @@ func (r removal) destroy(ctx context.Context) error {
 		if len(kept) == 0 {
 			break
 		}
-		if !awaited { // a power-on may be running, which does not change the changeVersion that guards the detachment
+		if tries > detachTries {
+			return vcfault.ForOperator(vcfault.ReasonRefused, "vCenter says that it detached the disks of %s that must be kept, and still shows %s: detach them in vCenter.", r.action.VM, disks.File(kept[0]))
+		}
+		if tries == 0 { // a power-on may be running, which does not change the changeVersion that guards the detachment
 			if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 				return err
 			}

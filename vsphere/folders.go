@@ -189,20 +189,45 @@ func (f folders) nameRefusal(ctx context.Context, err error, folder, name string
 	if holder.Value == "" {
 		return held
 	}
-	if readErr := f.reader.Read(ctx, holder); readErr != nil {
-		return readErr
-	}
-	switch m, path, known := f.inventory.Holder(holder.Value); {
-	case m != nil && m.Stamp.UID == f.ref.UID:
-		return held
-	case !known:
-		if _, err := f.checkHolder(ctx, holder, name); err != nil {
-			return err
+	return f.nameTaken(ctx, holder, name, held, func() (known bool, err error) {
+		if err := f.reader.Read(ctx, holder); err != nil {
+			return false, err
 		}
-		return held
-	default:
-		return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
+		switch m, path, known := f.inventory.Holder(holder.Value); {
+		case !known:
+			return false, nil
+		case m != nil && m.Stamp.UID == f.ref.UID:
+			return true, held
+		default:
+			return true, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
+		}
+	})
+}
+
+// nameTaken returns why a step can't use a name that an object has. identify reads the object, and returns the fault if the inventory knows whose it
+// is. It may not know a VM whose clone is running, for which the step waits; if none is, an operator has to look.
+func (c calls) nameTaken(ctx context.Context, holder types.ManagedObjectReference, name string, waits *vcfault.Error, identify func() (known bool, err error)) error {
+	if known, err := identify(); known || err != nil {
+		return err
 	}
+	gone, err := c.checkHolder(ctx, holder, name)
+	if err != nil {
+		return err
+	}
+	running, err := c.recentClones(ctx)
+	if err != nil {
+		return err
+	}
+	if len(running) > 0 {
+		return waits
+	}
+	if known, err := identify(); known || err != nil { // its clone may have ended in the meantime
+		return err
+	}
+	if gone {
+		return vcfault.ForRetry(vcfault.ReasonNameHeld, "The VM that had the name %s is gone; the server tries again.", name)
+	}
+	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by the VM %s, whose configuration vCenter does not show though no clone is running: look at the VM in vCenter, and rename, move or remove it.", name, holder.Value)
 }
 
 // checkHolder fails if the server's account cannot see the object that has a name, so that nobody waits for an object that stays: names are unique

@@ -113,7 +113,7 @@ func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObject
 		case m != nil && m.Stamp.UID == g.ref.UID:
 			return vcfault.ForRetry(plan.ReasonRemoving, "A VM of the group is still in the folder; the server removes the VM first.")
 		case m == nil && !known:
-			return vcfault.ForRetry(plan.ReasonRemoving, "The group's folder contains the VM %s, which may be the group's: vCenter does not show its configuration; the server looks again.", child.Value)
+			return vcfault.ForOperator(plan.ReasonUnreachable, "The group's folder contains the VM %s, which may be the group's, and vCenter does not show its configuration: look at the VM in vCenter, and move or remove it.", child.Value)
 		}
 		unmanaged = append(unmanaged, path)
 	}
@@ -128,7 +128,7 @@ func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObject
 func (g groupRemoval) readFolder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
 	now, err := g.freshFolder(ctx, folder)
 	if err == nil && !now.Seen {
-		err = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", g.ref)
+		err = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "vCenter does not show the content of the folder of %s: grant vCenter's user the privilege System.View on it, if it lacks that.", g.ref)
 	}
 	return now, err
 }

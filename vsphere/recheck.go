@@ -37,7 +37,7 @@ func (st *step) readAgain(ctx context.Context) (*FreshVM, error) {
 // checkFresh checks that the step can act on the VM: it belongs to the group, has the action's ordinal, is no copy, and, if the action needs a
 // mark, is still marked. Another replica may have withdrawn or set the mark, or deleted disks that the VM must keep.
 func checkFresh(x *FreshVM, ref plan.Ref, a plan.Action) error {
-	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "")
+	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "" && len(x.Devices) > 0) // each VM has controllers
 	switch {
 	case owner == stamp.Unreadable:
 		return vcfault.ForRetry(plan.ReasonUnreachable, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)

@@ -448,3 +448,32 @@ func TestTwoServersThatBindMembersToHostGroupsAtOnceLeaveOneRuleEach(t *testing.
 		}
 	})
 }
+
+// Without a read of the clusters, nothing says what vCenter made of a change.
+func TestRulesAreNotChangedWhileClustersCannotBeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t, 2)
+		p.do(settingRules(preferred))
+		w.Rewrite(func(r any) { // as if a host vanished during each read of the clusters
+			if x, is := r.(*vim.RetrievePropertiesEx); is {
+				for i := range x.SpecSet {
+					if slices.ContainsFunc(x.SpecSet[i].PropSet, func(p vim.PropertySpec) bool { return p.Type == "ClusterComputeResource" }) {
+						x.SpecSet[i].ObjectSet = append(x.SpecSet[i].ObjectSet, vim.ObjectSpec{Obj: vim.ManagedObjectReference{Type: "HostSystem", Value: "host-9999"}})
+					}
+				}
+			}
+		})
+		before := w.Calls()["ReconfigureComputeResource_Task"]
+		for range 2 {
+			if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonGone {
+				t.Errorf("got the fault %+v; want the one of the read", f)
+			}
+		}
+		if n := w.Calls()["ReconfigureComputeResource_Task"] - before; n != 0 {
+			t.Errorf("the cluster was changed %d times; want none", n)
+		}
+		w.Rewrite(nil)
+		p.do(settingRules(required))
+	})
+}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vmware/govmomi/object"
 
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -209,5 +211,28 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		w.start().vanished(m)
 		w.must(w.Register(m.InstanceUUID))
 		p.until("the member is back", func() bool { return len(p.of(m).VMs) == 1 && len(p.of(m).Vanished) == 0 })
+	})
+}
+
+// Events that can't be read say no more than events that there are not: the member has vanished, and vCenter is spared.
+func TestAMemberWhoseEventsCannotBeReadHasVanished(t *testing.T) {
+	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
+		w.FailCall("ReadNextEvents", &types.SystemError{Reason: "vpxd"}, 0)
+		w.must(w.Unregister("web-0"))
+		p.of(m)
+		time.Sleep(2 * time.Minute)
+		if v := p.vanished(m); !strings.HasPrefix(v.How, "vCenter's events cannot be read (") {
+			t.Errorf("after two minutes, got %+v; want that the events cannot be read", v)
+		}
+		before := w.Calls()["ReadNextEvents"]
+		time.Sleep(time.Hour)
+		if n := w.Calls()["ReadNextEvents"] - before; n > 15 {
+			t.Errorf("%d queries in an hour; want one in five minutes", n)
+		}
+		w.Heal()
+		time.Sleep(6 * time.Minute)
+		if v := p.vanished(m); !strings.Contains(v.How, "unregistered") {
+			t.Errorf("once the events can be read, got %+v; want that it was unregistered", v)
+		}
 	})
 }

@@ -311,7 +311,7 @@ func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Erro
 	}
 	switch {
 	case c.Unread:
-		lack(true, vcfault.ReasonMissingPrivilege, "The DRS rules of the cluster %s cannot be read: grant vCenter's user the privilege System.Read on it.", c.Name)
+		lack(true, vcfault.ReasonMissingPrivilege, "vCenter does not show the DRS rules of the cluster %s: grant vCenter's user the privilege System.Read on it, if it lacks that.", c.Name)
 	case c.Standalone:
 		lack(apart, vcfault.ReasonRuleIneffective,
 			"The host %s is in no cluster, so DRS cannot keep the members on it apart: set spec.placement.pool or zones to a cluster, or spec.placement.antiAffinity to Preferred.", c.Name)

@@ -54,6 +54,8 @@ type Reader struct {
 	resync  resyncs
 	// clustersRead is when the clusters were last read.
 	clustersRead time.Time
+	// clustersFault is why the last read of the clusters failed; nil if it didn't.
+	clustersFault error
 }
 
 // fact is a Reading that follows from the success of a task, without a call; published is closed when the inventory has it.
@@ -134,9 +136,15 @@ func (r *Reader) learn(x fact) {
 	r.inventory.Publish(x.Reading)
 }
 
-// ReadClusters waits until a read of all clusters, begun after this call, has been published.
+// ReadClusters waits until a read of all clusters, begun after this call, has been published. It fails if they can't be read: what is known of them
+// may no longer be so.
 func (r *Reader) ReadClusters(ctx context.Context) error {
-	return r.await(ctx, job{clusters: true}, nil)
+	if err := r.await(ctx, job{clusters: true}, nil); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clustersFault
 }
 
 // TouchClusters makes the reader read the clusters, whose rules may have changed.
@@ -368,15 +376,18 @@ func (r *Reader) publish(epoch int64, result Reading) error {
 // lookAtClusters reads the clusters. Few groups need them, so the rest of a reading is published even if they can't be read.
 func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
 	objects, err := session.Retrieve(ctx, s, clusterSpec(s.Vim.ServiceContent.RootFolder))
-	if err == nil {
+	if err != nil {
+		switch e := vcfault.Classify("", err); e.Reason {
+		case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled:
+			return err
+		}
+		r.log.Debug().Err(err).Msg("clusters could not be read")
+	} else {
 		result.Clusters = decodeClusters(objects)
-		return nil
 	}
-	switch e := vcfault.Classify("", err); e.Reason {
-	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled:
-		return err
-	}
-	r.log.Debug().Err(err).Msg("clusters could not be read")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clustersFault = err
 	return nil
 }
 

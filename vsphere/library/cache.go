@@ -32,6 +32,8 @@ const (
 	deployTimeout = 2 * time.Hour
 	// deployAgain is the time after which a deployment is tried again that failed for a reason that an operator must correct.
 	deployAgain = 2 * time.Minute
+	// deploySeldom is the longest pause after deployments that failed again and again.
+	deploySeldom = 10 * time.Minute
 )
 
 // Deployer deploys OVFs as templates.
@@ -87,6 +89,7 @@ type cachedItem struct {
 	failed    *vcfault.Error // the error of the last deployment
 	tried     OVF            // the OVF of the last deployment
 	ended     time.Time
+	failures  int // deployments that failed since one succeeded
 }
 
 // New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
@@ -354,8 +357,12 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 // deploy begins to deploy an OVF, unless a deployment of it runs or has just failed. It returns why there is no template yet. The caller holds
 // mu.
 func (s *Cache) deploy(ctx context.Context, x *cachedItem, ovf *OVF) *vcfault.Error {
-	if !x.deploying && x.failed != nil && x.tried == *ovf && x.failed.NeedsOperator && time.Since(x.ended) < deployAgain {
-		return x.failed
+	failed := x.failed
+	if x.tried != *ovf {
+		failed, x.failures = nil, 0
+	}
+	if !x.deploying && failed != nil && time.Since(x.ended) < x.pause() {
+		return failed
 	}
 	if !x.deploying {
 		x.deploying, x.tried = true, *ovf
@@ -366,10 +373,28 @@ func (s *Cache) deploy(ctx context.Context, x *cachedItem, ovf *OVF) *vcfault.Er
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			x.deploying, x.failed, x.ended, x.again = false, failed, time.Now(), failed == nil || failed.NeedsOperator
+			if x.failures++; failed == nil {
+				x.failures = 0
+			}
 			s.wakeUp()
 		})
 	}
+	if failed != nil { // also while it is tried again: what went wrong is nearer to the truth than that all is well
+		return failed
+	}
 	return awaiting(ovf)
+}
+
+// pause is how long to wait after a deployment that failed. vCenter may have copied disks before that, so what fails again and again is tried
+// seldom. A reason that an operator must correct stays until then; LibraryReading says that vCenter or another process works at it.
+func (x *cachedItem) pause() time.Duration {
+	switch {
+	case x.failed.NeedsOperator:
+		return deployAgain
+	case x.failed.Reason == vcfault.ReasonLibraryReading:
+		return 0
+	}
+	return min(deployAgain<<min(x.failures-1, 10), deploySeldom)
 }
 
 // final reports whether a fault is about the item itself, and not about vCenter's failure to answer.

@@ -15,6 +15,7 @@ package removalcause
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -85,14 +86,19 @@ func (f *Finder) Wake() {
 
 // Run decides about missing VMs until ctx ends.
 func (f *Finder) Run(ctx context.Context) {
+	var failing time.Time // since when vCenter has not answered; zero if it did
 	for ctx.Err() == nil {
 		if err := f.round(ctx); err != nil {
 			f.log.Debug().Err(err).Msg("cannot read vCenter's events about missing VMs")
-			if !session.Sleep(ctx, retry) {
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if !session.Sleep(ctx, session.Lasting(time.Since(failing), retry)) {
 				return
 			}
 			continue
 		}
+		failing = time.Time{}
 		next := time.Now().Add(askAgain)
 		for _, q := range f.cases {
 			if !q.due.IsZero() && q.due.Before(next) {
@@ -110,7 +116,8 @@ func (f *Finder) Run(ctx context.Context) {
 	}
 }
 
-// round queries events about all VMs that are due, in one query. If vCenter did not answer, round returns an error and decides nothing.
+// round queries events about all VMs that are due, in one query. If vCenter did not answer, round returns an error and decides nothing. If it
+// answers with a fault, that counts as a query without a result: the events may never be readable.
 func (f *Finder) round(ctx context.Context) error {
 	now := time.Now()
 	due := f.due(now)
@@ -118,10 +125,10 @@ func (f *Finder) round(ctx context.Context) error {
 		return nil
 	}
 	causes, err := f.fromEvents(ctx, due)
-	denied := vcfault.Classify("", err)
-	if denied != nil && denied.Reason != vcfault.ReasonMissingPrivilege {
+	if err != nil && session.IsFatal(err) {
 		return err
 	}
+	refused := vcfault.Classify("", err)
 	for _, m := range due {
 		q := f.cases[keyOf(m)]
 		q.asked++
@@ -135,18 +142,20 @@ func (f *Finder) round(ctx context.Context) error {
 			continue
 		}
 		q.due = now.Add(askAgain)
-		f.decide(m, inventory.Cause{How: withoutEvents(m, denied)})
+		f.decide(m, inventory.Cause{How: withoutEvents(m, refused)})
 	}
 	return nil
 }
 
 // withoutEvents returns why the cause of a VM's departure is not known, for users.
-func withoutEvents(m inventory.Missing, denied *vcfault.Error) string {
+func withoutEvents(m inventory.Missing, refused *vcfault.Error) string {
 	switch {
 	case m.Reused:
 		return "vCenter has given its moRef to another VM, as after a restore from a backup"
-	case denied != nil:
+	case refused != nil && refused.Reason == vcfault.ReasonMissingPrivilege:
 		return "vCenter's events cannot be read (grant System.View on the root)"
+	case refused != nil:
+		return "vCenter's events cannot be read (" + strings.TrimSuffix(refused.Message, ".") + ")"
 	}
 	return "vCenter has no event that says why (after a restore from a backup, it has none of what was created since)"
 }
