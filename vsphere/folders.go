@@ -218,14 +218,11 @@ func (c calls) nameTaken(ctx context.Context, holder types.ManagedObjectReferenc
 	if err != nil {
 		return err
 	}
-	if len(running) > 0 {
+	if gone || len(running) > 0 { // a clone reserves its name before vCenter shows its task or its VM
 		return waits
 	}
 	if known, err := identify(); known || err != nil { // its clone may have ended in the meantime
 		return err
-	}
-	if gone {
-		return vcfault.ForRetry(vcfault.ReasonNameHeld, "The VM that had the name %s is gone; the server tries again.", name)
 	}
 	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by the VM %s, whose configuration vCenter does not show though no clone is running: look at the VM in vCenter, and rename, move or remove it.", name, holder.Value)
 }
