@@ -112,7 +112,7 @@ func (s *steps) makeClone(m *member, why string) {
 		if unblocked := s.createFolder(); !m.Standby {
 			m.begins(cloning, unblocked)
 		}
-	case m.unplaced && m.Standby && (s.decision.isUpdating() || s.doing(leaving) > 0): // members that are removed free theirs
+	case m.unplaced && m.Standby && (s.decision.isUpdating() && !s.decision.update.waits || s.doing(leaving) > 0): // members that are removed free theirs
 	case m.unplaced:
 		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), s.facts.addressesFault())
 	case m.name != "":

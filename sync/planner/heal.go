@@ -150,7 +150,7 @@ func (h *healing) findTrial(d *decision) {
 			t.Replaced = slices.Clone(stored.Replaced)
 		}
 	}
-	t.Ready = t.Ready || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.differs() == "" && m.ready })
+	t.Ready = t.Ready || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.differs() == "" && m.ready && m.Former == (plan.Former{}) })
 	for i := range d.sets.members {
 		if m := &d.sets.members[i]; m.differs() == "" && m.markedForRemoval() && m.Why == plan.WhyHealing {
 			note(&t, m.MoRef)

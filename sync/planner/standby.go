@@ -140,15 +140,18 @@ func (d *decision) soonFit() (n int) {
 }
 
 // standbyFirst reports whether an update waits for the standby members, so that it can promote them: those that differ from the spec are
-// updated before serving members are, and all of them exist before the first serving member is replaced.
+// updated before serving members are, and all of them exist before the first serving member is replaced. One more than spec.standby, which is made
+// while another is being promoted, is not waited for: that would withdraw the promotion.
 func (s *sets) standbyFirst() bool {
-	here, differ := len(s.notFoundStandby), false
+	here, done, differ := len(s.notFoundStandby), 0, false
 	for i := range s.standby {
 		m := &s.standby[i]
 		here++
-		differ = differ || (m.differs() != "" || m.unprepared()) && m.Reachable && !m.duplicate && m.Question == ""
+		due := m.differs() != "" || m.unprepared()
+		done += int(oneIf(!due && m.Reachable && !m.duplicate && m.Question == ""))
+		differ = differ || due && m.Reachable && !m.duplicate && m.Question == ""
 	}
-	return differ || here < int(s.facts.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
+	return differ && done < int(s.facts.Group.Spec.Standby) || here < int(s.facts.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
 }
 
 // decideStandby decides what becomes of the standby members, in the order of orderOf. The first row that applies:

@@ -237,6 +237,12 @@ func targetText(revision string, cpu int32, memoryMB int64, allocation string) s
 	return text
 }
 
+// cyclesLater reports whether a member is to be power-cycled for its size once the standby members are updated. Until then, a helper for the power
+// cycles stays, instead of the member.
+func (d *decision) cyclesLater(m *member) bool {
+	return m.fate == waitsForStandbyMembers && m.outdated == "" && d.facts.policy.Resize != v1alpha1.ResizeReplace && d.facts.startsTakingDown(m)
+}
+
 // beyond returns how many extra members are kept for now: during an update, as many as members are not available yet, up to maxSurge.
 func (d *decision) beyond() int {
 	differ, waiting, cycles := false, 0, 0
@@ -245,9 +251,9 @@ func (d *decision) beyond() int {
 		switch {
 		case m.nominated != "":
 			differ = true
-		case d.wantsCycle(m):
+		case d.wantsCycle(m) || d.cyclesLater(m):
 			differ = true
-			cycles++
+			cycles += int(oneIf(d.facts.policy.MinAvailable >= d.facts.want)) // otherwise no extra member helps (helpers)
 		case !m.available() && !m.markedForRemoval() && m.fate != held:
 			waiting++
 		}

@@ -1,0 +1,181 @@
+package planner_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// life is a group whose plans are carried out, step by step, also for so long that steps run beside each other.
+type life struct {
+	o     plan.Observed
+	fails func(plan.Action) bool
+	boots func(*plan.VM) bool // whether a VM's guest comes up
+	takes map[plan.Op]time.Duration
+	ops   map[plan.Op]int // how often each was begun
+}
+
+// lifeOf returns a settled group with that many members, and spec.standby more.
+func lifeOf(replicas int32, change func(*v1alpha1.VmGroupSpec)) *life {
+	l := &life{o: observed(replicas), ops: map[plan.Op]int{}}
+	l.o.Pending = map[string]plan.Pending{}
+	l.o.Group.Spec.Deletion.ShutdownTimeoutSeconds = in(0)
+	change(&l.o.Group.Spec)
+	addMembers(&l.o, replicas+l.o.Group.Spec.Standby, func(m *plan.VM) {
+		if m.Folder = "group-v7"; m.Ordinal >= replicas {
+			m.Standby, m.Power = true, plan.PoweredOff
+			return
+		}
+		m.Boot, m.Created, m.Tools = now.Add(-time.Hour), now.Add(-2*time.Hour), true
+		if m.IPs = m.Given(); len(m.IPs) == 0 {
+			m.IPs = []string{fmt.Sprintf("192.0.2.%d", 1+m.Ordinal)}
+		}
+	})
+	return l
+}
+
+func (l *life) edit(change func(*v1alpha1.VmGroupSpec)) {
+	l.o.Group = l.o.Group.DeepCopy()
+	l.o.Group.Generation++
+	change(&l.o.Group.Spec)
+}
+
+// lives carries plans out until nothing is left to do or to wait for, but not for longer than that.
+func (l *life) lives(t *testing.T, during time.Duration) (r plan.Result) {
+	t.Helper()
+	running, ends := map[string]plan.Action{}, map[string]time.Time{}
+	for end := l.o.Now.Add(during); l.o.Now.Before(end); l.o.Now = l.o.Now.Add(500 * time.Millisecond) {
+		l.o.Called = l.o.Now
+		r = planner.Make(l.o)
+		store(t, &l.o, &r)
+		if len(r.Actions)+len(running) == 0 {
+			if r.Wake == 0 || r.Wake > during {
+				return r
+			}
+			l.o.Now = l.o.Now.Add(r.Wake)
+			continue
+		}
+		for _, a := range r.Actions {
+			l.ops[a.Op]++
+			running[a.VM], ends[a.VM] = a, l.o.Now.Add(l.takes[a.Op])
+			l.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby(), Why: plan.ArgsOf[plan.MarkArgs](a.Args).Why}
+		}
+		for vm, a := range running {
+			switch {
+			case l.o.Now.Before(ends[vm]):
+				continue
+			case l.fails != nil && l.fails(a):
+				l.o.Pending[vm] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Due, Standby: a.Standby(), Fault: plan.Fault{Reason: "ResourceLimit", Message: "no host has room"}}
+			default:
+				delete(l.o.Pending, vm)
+				plan.Apply(&l.o, a)
+			}
+			delete(running, vm)
+		}
+		for i := range l.o.State.VMs {
+			if m := &l.o.State.VMs[i]; l.boots != nil && !l.boots(m) {
+				m.Tools, m.Reported, m.IPs = false, false, nil
+			}
+		}
+	}
+	return r
+}
+
+// left is how many of the first members still exist.
+func (l *life) left(members int32) (n int) {
+	for i := range l.o.State.VMs {
+		if m := &l.o.State.VMs[i]; strings.HasPrefix(m.MoRef, "vm-10") && m.Ordinal < members {
+			n++
+		}
+	}
+	return n
+}
+
+// A resize in place keeps each member, however long the standby members' clones and preparation take. (While standby members were prepared, the
+// members to be resized counted as surplus.)
+func TestAResizeInPlaceKeepsTheMembersBesideStandbyMembers(t *testing.T) {
+	t.Parallel()
+	for _, clone := range []int{2, 5, 10, 20, 35} {
+		for _, prepare := range []int{1, 6, 30} {
+			l := lifeOf(3, func(s *v1alpha1.VmGroupSpec) {
+				s.Standby, s.Update.Resize, s.Tags = 1, v1alpha1.ResizeInPlace, []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+			})
+			l.takes = map[plan.Op]time.Duration{plan.Clone: time.Duration(clone) * time.Second, plan.Prepare: time.Duration(prepare) * time.Second, plan.PowerOn: 3 * time.Second}
+			l.lives(t, time.Minute)
+			l.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 3 })
+			r := l.lives(t, time.Hour)
+			if n := l.left(3); n != 3 || r.Status.Phase != v1alpha1.PhaseRunning || r.Status.UpdatedReplicas != 3 {
+				t.Errorf("clones of %d s, preparation of %d s: %d of the 3 members are left, %s, %d updated: %s; want 3, all updated", clone, prepare, n, r.Status.Phase, r.Status.UpdatedReplicas, r.Status.LastMessage)
+			}
+		}
+	}
+}
+
+func TestAPromotionThatFailsMakesNoStandbyMembersInTurn(t *testing.T) {
+	t.Parallel()
+	for _, surge := range []int32{1, 2} {
+		l := lifeOf(3, func(s *v1alpha1.VmGroupSpec) {
+			s.Standby, s.Update.MaxSurge, s.Tags = 1, new(intstr.FromInt32(surge)), []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+		})
+		l.lives(t, time.Minute)
+		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "debian" })
+		l.fails = func(a plan.Action) bool { return a.Op == plan.PowerOn }
+		if l.lives(t, 10*time.Minute); l.ops[plan.Clone] > 5 || l.ops[plan.Destroy] > 3 {
+			t.Errorf("maxSurge %d: in ten minutes of failing promotions, %v; want 5 clones and 3 destroyed at most", surge, l.ops)
+		}
+	}
+}
+
+// An adopted member was never cloned: that it is ready says nothing of the spec's clones.
+func TestAnAdoptedMemberThatIsReadyProvesNoSpec(t *testing.T) {
+	t.Parallel()
+	l := lifeOf(2, func(s *v1alpha1.VmGroupSpec) {
+		s.Readiness.Check, s.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
+	})
+	l.lives(t, time.Minute)
+	l.boots = func(m *plan.VM) bool { return m.Template != "broken" }
+	l.edit(func(s *v1alpha1.VmGroupSpec) {
+		s.Template, s.Update.Strategy, s.Replicas, s.Adopt = "broken", v1alpha1.UpdateOnDelete, in(4), []string{"/DC0/vm/old/db-0"}
+	})
+	l.o.State.Candidates = []plan.Candidate{{Entry: "/DC0/vm/old/db-0", MoRef: "vm-700", Name: "db-0", Folder: "group-v9", Ordinal: -1}}
+	if r := l.lives(t, 3*time.Hour); l.ops[plan.Clone] > 4 || r.Status.Phase != v1alpha1.PhaseError {
+		t.Errorf("in three hours, %v, and the group is %s: %s; want 4 clones at most, and ERROR", l.ops, r.Status.Phase, r.Status.LastMessage)
+	}
+}
+
+func TestAStandbyMemberWithoutAnAddressIsAnErrorAlsoDuringAnUpdate(t *testing.T) {
+	t.Parallel()
+	l := lifeOf(3, func(s *v1alpha1.VmGroupSpec) {
+		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.12"}, PrefixLength: 24}}}
+		s.Update.MaxSurge, s.Update.MaxUnavailable = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
+	})
+	l.lives(t, time.Minute)
+	for _, change := range []func(*v1alpha1.VmGroupSpec){
+		func(s *v1alpha1.VmGroupSpec) { s.Standby = 1 },
+		func(s *v1alpha1.VmGroupSpec) { s.Template = "debian" },
+	} {
+		l.edit(change)
+		if r := l.lives(t, time.Hour); r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "add addresses") {
+			t.Errorf("the group is %s: %s; want ERROR, for lack of addresses", r.Status.Phase, r.Status.LastMessage)
+		}
+	}
+}
+
+func TestAScaleInUnderACanaryTakesNoHeldMemberDown(t *testing.T) {
+	t.Parallel()
+	l := lifeOf(5, func(s *v1alpha1.VmGroupSpec) { s.Update.Canary = new(intstr.FromInt32(0)) })
+	l.lives(t, time.Minute)
+	l.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 3 })
+	l.lives(t, time.Hour)
+	l.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = in(4) })
+	if l.lives(t, time.Hour); l.ops[plan.Reconfigure] > 0 || l.left(5) != 4 {
+		t.Errorf("%v, and %d of 5 members are left; want no change of a member's size, and 4", l.ops, l.left(5))
+	}
+}
