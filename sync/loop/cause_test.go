@@ -38,7 +38,7 @@ func crowd(n int) (all []plan.Call) {
 }
 
 // syncing makes a hook call for each group every three seconds, for that long.
-func syncing(l *Loop, during time.Duration, calls ...plan.Call) {
+func syncing(l hooks, during time.Duration, calls ...plan.Call) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(3 * time.Second) {
 		for _, c := range calls {
 			l.Sync(c)
@@ -59,7 +59,7 @@ func clonesOf(m *model, from int, name string) (n int) {
 func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 	m := newModel(time.Second)
 	refused := refuseClones(m)
-	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l hooks) {
 		groups := crowd(20)
 		syncing(l, 6*time.Minute, groups...)
 		if n := clonesOf(m, 0, ""); n < 30 || n > 150 {
@@ -116,7 +116,7 @@ func TestOneOfManyGroupsTriesForAll(t *testing.T) {
 func TestTheOthersFollowWhileTheFirstCloneRuns(t *testing.T) {
 	m := newModel(time.Second)
 	refused := refuseClones(m)
-	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l hooks) {
 		groups := []plan.Call{call("web0", 3), call("web1", 3)}
 		syncing(l, 8*time.Minute, groups...)
 		m.mu.Lock()
@@ -137,7 +137,7 @@ func TestTheOthersFollowWhileTheFirstCloneRuns(t *testing.T) {
 func TestWhenATryThatAnOperatorAsksForSucceedsTheOthersFollow(t *testing.T) {
 	m := newModel(time.Second)
 	refused := refuseClones(m)
-	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l hooks) {
 		groups := crowd(8)
 		syncing(l, 8*time.Minute, groups...)
 		for from := len(m.begun()); clonesOf(m, from, "") == 0; {
@@ -164,7 +164,7 @@ func TestALargeMembersRefusalDoesNotHoldUpASmallOne(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		large := call("large", 2)
 		large.Group.Spec.Memory = 512
 		syncing(l, 10*time.Minute, large)
@@ -186,7 +186,7 @@ func TestTheOthersTryOnWithoutTheOneThatTriedLast(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		groups := crowd(4)
 		syncing(l, 8*time.Minute, groups...)
 		refused = false
@@ -211,7 +211,7 @@ func TestAFaultThatDeclaresNothingIsTheGroupsOwn(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		groups := crowd(2)
 		syncing(l, 8*time.Minute, groups[0])
 		syncing(l, 15*time.Second, groups...)
@@ -235,7 +235,7 @@ func TestALookupOfWhatIsMissingIsInNoHistory(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		syncing(l, time.Minute, c)
 		groups := l.Groups()
@@ -300,7 +300,7 @@ func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
 				}
 				return nil
 			})
-			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+			bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 				web, other := call("web", 1), call("other", 1) // both have the template
 				syncing(l, 10*time.Minute, web, other)
 				tries := func(during time.Duration) (n int) {
@@ -338,7 +338,7 @@ func TestWhatVCenterShowsToHaveChangedMakesATryDue(t *testing.T) {
 func TestAChangeOfWhatARefusalDependsOnMakesATryDue(t *testing.T) {
 	m := newModel(time.Second)
 	refused := refuseClones(m)
-	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l hooks) {
 		groups := crowd(4)
 		shows := func(r plan.Relief) {
 			for _, c := range groups {
@@ -394,7 +394,7 @@ func TestAGroupDoesNotWaitForTheFirstTriesOfManyThatWillFail(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l hooks) {
 		groups := crowd(40)
 		syncing(l, 2*time.Minute, groups...)
 		calm := call("calm", 1)
@@ -427,7 +427,7 @@ func TestAFirstTryWithoutProgressDoesNotHoldOthersBack(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l hooks) {
 		groups := []plan.Call{call("web0", 1), call("web1", 1), call("web2", 1)}
 		syncing(l, time.Minute, groups[0])
 		syncing(l, time.Minute, groups[:2]...)

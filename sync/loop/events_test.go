@@ -25,7 +25,7 @@ func newCluster(c plan.Call) *cluster {
 	return &cluster{Call: c, events: map[string]plan.EventFields{}, answers: map[string]int{}}
 }
 
-func (c *cluster) sync(l *Loop) (events int) {
+func (c *cluster) sync(l hooks) (events int) {
 	r := l.Sync(c.Call)
 	c.Group = c.Group.DeepCopy()
 	c.Group.Status = r.Status
@@ -46,7 +46,7 @@ func (c *cluster) sync(l *Loop) (events int) {
 }
 
 // calls makes a hook call every two seconds.
-func (c *cluster) calls(l *Loop, during time.Duration) {
+func (c *cluster) calls(l hooks, during time.Duration) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(2 * time.Second) {
 		c.sync(l)
 	}
@@ -71,7 +71,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 	m := newModel(11 * time.Second) // ends between two calls
 	m.took[plan.Reconfigure] = 3 * time.Second
 	web := newCluster(call("web", 3))
-	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l hooks) {
 		web.calls(l, time.Minute)
 		expect := func(want ...string) {
 			t.Helper()
@@ -124,7 +124,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 		}
 	})
 	// Another process that reads the stored group has nothing to report.
-	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l hooks) {
 		from := len(web.order)
 		web.calls(l, time.Minute)
 		if got := web.says(from); len(got) > 0 {
@@ -174,7 +174,7 @@ func TestTwoReplicasGiveOneEventOneName(t *testing.T) {
 	var names [2]string
 	for i := range names {
 		m := newModel(time.Second)
-		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l hooks) {
 			m.world(plan.Ref{UID: "uid-web"}).State.Template = plan.Template{Datacenter: "DC0"}
 			c := newCluster(call("web", 1))
 			time.Sleep(time.Duration(i) * time.Minute)
@@ -245,7 +245,7 @@ func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testi
 			time.Sleep(3 * time.Second)
 			return who()
 		}
-		bubble(t, m, Config{Events: true, Who: answer}, func(t *testing.T, l *Loop) {
+		bubble(t, m, Config{Events: true, Who: answer}, func(t *testing.T, l hooks) {
 			c := newCluster(call("web", 1))
 			c.calls(l, time.Minute)
 			m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power = plan.PoweredOff })
@@ -262,7 +262,7 @@ func TestANewMemberThatNoUserPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
 	unknown := func(context.Context, []string) (map[string]plan.Actor, error) { return nil, nil }
 	for made, want := range map[time.Duration]string{time.Second: "", time.Hour: "Normal MemberPoweredOff x1: Found powered off: web-0 (new-web-0)"} {
 		m := newModel(time.Second)
-		bubble(t, m, Config{Events: true, Who: unknown}, func(t *testing.T, l *Loop) {
+		bubble(t, m, Config{Events: true, Who: unknown}, func(t *testing.T, l hooks) {
 			c := newCluster(call("web", 1))
 			c.calls(l, time.Minute)
 			m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power, s.VMs[0].Created = plan.PoweredOff, time.Now().Add(-made) })
@@ -277,7 +277,7 @@ func TestANewMemberThatNoUserPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
 func TestAnEventIsAnsweredAgainUnlessTheStatusOfItsAnswerIsStored(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		m := newModel(time.Second)
-		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l hooks) {
 			web := newCluster(call("web", 1))
 			web.sync(l)
 			until(t, time.Minute, "a member on", func() bool { _, on := m.members(web.Ref()); return on == 1 })

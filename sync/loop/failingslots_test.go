@@ -35,7 +35,7 @@ func newFailing() *failing {
 }
 
 // fail lets the clones of so many other groups fail, and then take longer, until they fill the slots that are for them.
-func (f *failing) fail(l *Loop, groups int, then time.Duration) {
+func (f *failing) fail(l hooks, groups int, then time.Duration) {
 	f.set(plan.Ref{}, func(*plan.VCenterState) { f.bad = true })
 	for i := range groups {
 		f.others = append(f.others, call(fmt.Sprint("other", i), 1))
@@ -52,7 +52,7 @@ func TestAStepThatFailedOnceDoesNotWaitForOthersThatFail(t *testing.T) {
 	for _, once := range []plan.Op{plan.PowerOn, plan.Destroy, plan.ConfirmGone} {
 		t.Run(string(once), func(t *testing.T) {
 			f := newFailing()
-			bubble(t, f.model, slots32, func(t *testing.T, l *Loop) {
+			bubble(t, f.model, slots32, func(t *testing.T, l hooks) {
 				web := call("web", 1)
 				f.bringUp(t, web)
 				f.fail(l, 40, 40*time.Minute)
@@ -78,7 +78,7 @@ func TestAStepThatFailedOnceDoesNotWaitForOthersThatFail(t *testing.T) {
 // When the trouble ends, the steps that failed take all slots again, once they have run for longer than they took to fail.
 func TestWhatFailedBeforeTakesAllSlotsOnceItSucceeds(t *testing.T) {
 	f := newFailing()
-	bubble(t, f.model, slots32, func(t *testing.T, l *Loop) {
+	bubble(t, f.model, slots32, func(t *testing.T, l hooks) {
 		f.fail(l, 60, 2*time.Second)
 		f.set(plan.Ref{}, func(*plan.VCenterState) { f.bad, f.took[plan.Clone] = false, 20*time.Minute })
 		most := 0
@@ -108,7 +108,7 @@ func TestWhatFailedBeforeTakesAllSlotsOnceItSucceeds(t *testing.T) {
 func TestAGroupThatHasNothingToDoWaitsForNoSlot(t *testing.T) {
 	m, cfg := newModel(time.Hour), day
 	cfg.Slots = 2
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		l.Sync(call("large", 10))
 		time.Sleep(time.Minute)
 		l.Sync(call("first", 1)) // it has the extra slot
@@ -137,7 +137,7 @@ func TestAGroupThatHasNothingToDoWaitsForNoSlot(t *testing.T) {
 
 // Metacontroller plans no call for a group that asks for one after 0 s.
 func TestAGroupThatQueuesIsCalledAgainAfterAMoment(t *testing.T) {
-	l := New(Config{Slots: 2, Lease: time.Minute, Resync: time.Minute}, newModel(time.Second))
+	l := hooks{New(Config{Slots: 2, Lease: time.Minute, Resync: time.Minute}, newModel(time.Second))}
 	now, g := time.Now(), newGroup(call("web", 1))
 	g.lease.renewed = now
 	g.turn.waits = []limiter.Work{{Kind: limiter.Clones}}

@@ -19,7 +19,7 @@ import (
 type model struct {
 	took  map[plan.Op]time.Duration
 	fault func(group plan.Ref, a plan.Action) error // can be nil; changed by setFault once the loop runs
-	loop  *Loop
+	loop  hooks
 	limit *limit // of what is carried out at once; can be nil
 	// limits are the limits of clones to each datastore; nil if limit is for all datastores. datastore is that of the settings; it can be empty.
 	limits    map[string]*limit

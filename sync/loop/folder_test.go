@@ -12,7 +12,7 @@ import (
 // Another replica finalized the group and removed the folder. The first replica recreated the folder, and cloned into it.
 func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		m.setFault(func(_ plan.Ref, a plan.Action) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -41,7 +41,7 @@ func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 // folder, with a clone that no replica had seen.
 func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 1)
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			m.unknown, s.Folder = true, "group-web"
@@ -73,7 +73,7 @@ func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(time.Second)
 			m.took[plan.CreateFolder] = time.Minute
-			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+			bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 				c := call("web", 1)
 				l.Sync(c)
 				time.Sleep(time.Second)
@@ -108,7 +108,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 	for name, unknown := range map[string]bool{"it missed nothing": false, "it was cut off": true} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(time.Second)
-			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+			bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 				c := call("web", 2)
 				m.bringUp(t, c)
 				time.Sleep(time.Second)
@@ -137,7 +137,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 // When the first replica saw vCenter again, it recreated the folder.
 func TestAFolderIsCreatedOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		m.unknown = true
 		c := call("web", 1)
 		l.Sync(c)

@@ -14,7 +14,7 @@ import (
 // Annotations don't raise the generation, so the loop takes them from its newest call.
 func TestWhoIsHeldIsInTheMetricsAndOnceInAnEvent(t *testing.T) {
 	r := prometheus.NewRegistry()
-	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true, Events: true}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true, Events: true}, func(t *testing.T, l hooks) {
 		c := newCluster(call("web", 2))
 		c.edit(func(s *v1alpha1.VmGroupSpec) { s.Deletion.HoldTimeoutSeconds = 300 })
 		c.calls(l, time.Minute)

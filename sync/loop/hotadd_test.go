@@ -21,7 +21,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 		}
 		return nil
 	}
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		group := func(generation int64, cpu int32) plan.Call {
 			c := call("web", 2)
 			c.Group.Generation, c.Group.Spec.CPU = generation, cpu

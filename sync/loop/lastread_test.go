@@ -12,7 +12,7 @@ import (
 // was late. This replica finalized the group, and the clone was left behind.
 func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := deletion(call("web", 1))
 		m.setFault(func(ref plan.Ref, a plan.Action) error {
 			if a.Op == plan.ConfirmGone {

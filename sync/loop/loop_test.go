@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
+// hooks calls a loop as package hook does: each request is decoded anew, so a test may change what it sent.
+type hooks struct{ *Loop }
+
+func (h hooks) Sync(c plan.Call) plan.Result {
+	c.Group, c.Children = c.Group.DeepCopy(), maps.Clone(c.Children)
+	return h.Loop.Sync(c)
+}
+
 // bubble runs a test in fake time, with a loop that drives a model.
-func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)) {
+func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l hooks)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		if cfg.Slots == 0 {
@@ -26,7 +35,7 @@ func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)
 			cfg.Lease, cfg.Resync = 90*time.Second, 30*time.Second
 		}
 		cfg.Log = zerolog.Nop()
-		l := New(cfg, m)
+		l := hooks{New(cfg, m)}
 		m.loop = l
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
@@ -59,7 +68,7 @@ func (m *model) bringUp(t *testing.T, c plan.Call) {
 
 func TestOneCallBringsAGroupUp(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l hooks) {
 		c := call("web", 10)
 		l.Sync(c)
 		took := until(t, time.Minute, "10 members on", func() bool { _, on := m.members(c.Ref()); return on == 10 })
@@ -78,7 +87,7 @@ func TestOneCallBringsAGroupUp(t *testing.T) {
 
 func TestASmallGroupNeverWaitsBehindALargeOne(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l hooks) {
 		large, small := call("large", 500), call("small", 1)
 		l.Sync(large)
 		synctest.Wait()
@@ -92,7 +101,7 @@ func TestASmallGroupNeverWaitsBehindALargeOne(t *testing.T) {
 
 func TestGroupsTakeTurns(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l hooks) {
 		a, b, c := call("a", 20), call("b", 20), call("c", 20)
 		for _, x := range []plan.Call{a, b, c} {
 			l.Sync(x)
@@ -110,7 +119,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 
 func TestWithoutCallsActionsStopWhenTheLeaseEnds(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		m.bringUp(t, c)
 		off := func(s *plan.VCenterState) { s.VMs[0].Power = plan.PoweredOff }
@@ -130,7 +139,7 @@ func TestWithoutCallsActionsStopWhenTheLeaseEnds(t *testing.T) {
 
 func TestAStaleCallIsAnsweredAndIgnored(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		stale, fresh := call("web", 5), call("web", 2)
 		fresh.Group.Generation = 2
 		m.bringUp(t, fresh)
@@ -146,7 +155,7 @@ func TestAStaleCallIsAnsweredAndIgnored(t *testing.T) {
 
 func TestFinalizingIsSticky(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		m.bringUp(t, c)
 		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
@@ -162,7 +171,7 @@ func TestFinalizingIsSticky(t *testing.T) {
 // removes, although its last hook call was a moment ago.
 func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		m.bringUp(t, c)
 		l.Sync(c)
@@ -181,7 +190,7 @@ func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 
 func TestACloneInProgressWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
 	m := newModel(10 * time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		l.Sync(c)
 		time.Sleep(5 * time.Second)
@@ -201,7 +210,7 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	}
-	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l hooks) {
 		bad, good := call("bad", 50), call("good", 20)
 		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // the calls here bring no children
 		l.Sync(bad)
@@ -238,7 +247,7 @@ func TestAPanicInAnActionFailsOnlyThatAction(t *testing.T) {
 		}
 		return nil
 	}
-	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		l.Sync(c)
 		until(t, 10*time.Second, "up despite the panic", func() bool { _, on := m.members(c.Ref()); return on == 3 })
@@ -248,7 +257,7 @@ func TestAPanicInAnActionFailsOnlyThatAction(t *testing.T) {
 func TestNothingIsDoneWhileVCenterIsUnknown(t *testing.T) {
 	m := newModel(0)
 	m.unknown = true
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		r := l.Sync(c)
 		time.Sleep(30 * time.Second)
@@ -267,7 +276,7 @@ func TestNothingIsDoneWhileVCenterIsUnknown(t *testing.T) {
 func TestStopStartsNothingMoreAndReturns(t *testing.T) {
 	m := newModel(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Config{Slots: 2, Lease: time.Minute, Resync: time.Second, Log: zerolog.Nop()}, m)
+		l := hooks{New(Config{Slots: 2, Lease: time.Minute, Resync: time.Second, Log: zerolog.Nop()}, m)}
 		m.loop = l
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
@@ -285,7 +294,7 @@ func TestStopStartsNothingMoreAndReturns(t *testing.T) {
 
 func TestAPreviewDoesNothing(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		r, outlook, err := l.Preview(c)
 		if err != nil || len(outlook.Steps) != 5 || r.Status.DesiredReplicas != 2 {
@@ -301,7 +310,7 @@ func TestAPreviewDoesNothing(t *testing.T) {
 // With -race: a hook call and a round read at the same time what a group waits for.
 func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 1)
 		for range 200 {
 			var both sync.WaitGroup
@@ -322,7 +331,7 @@ func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 
 func TestAForgottenGroupLeavesNothingBehind(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		l.Sync(call("old", 1))
 		for range 5 {
 			time.Sleep(time.Hour)

@@ -34,7 +34,7 @@ func gathered(t *testing.T, r prometheus.Gatherer) (all []string) {
 func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 	for _, each := range []bool{true, false} {
 		r := prometheus.NewRegistry()
-		bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: each}, func(t *testing.T, l *Loop) {
+		bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: each}, func(t *testing.T, l hooks) {
 			newCluster(call("web", 2)).calls(l, time.Minute)
 			all := gathered(t, r)
 			for sample, want := range map[string]bool{
@@ -58,7 +58,7 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 // An alert needs the group's phase. Samples of 0 for its other phases would make three times as many samples.
 func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
 	r := prometheus.NewRegistry()
-	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true}, func(t *testing.T, l hooks) {
 		of := func(metric string) (all []string) {
 			for _, s := range gathered(t, r) {
 				if strings.HasPrefix(s, metric) {
@@ -93,7 +93,7 @@ func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
 // The metric is kept after a lease has ended, so that an alert can notice that Metacontroller makes no calls. Without groups, it isn't needed.
 func TestTheTimeOfTheLastCallIsAMetricUntilTheLastGroupIsGone(t *testing.T) {
 	r := prometheus.NewRegistry()
-	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r}, func(t *testing.T, l hooks) {
 		last := func() string {
 			all := gathered(t, r)
 			if i := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, "last_call_timestamp_seconds{} ") }); i >= 0 {
@@ -142,7 +142,7 @@ func TestTheLimitsAreMetrics(t *testing.T) {
 	m.limit = &limit{room: 2}
 	cfg := day
 	cfg.Metrics = r
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		l.Sync(call("web", 40))
 		if all := gathered(t, r); !slices.Contains(all, "slots{kind=clones} 20") || !slices.Contains(all, "slots{kind=power} 20") {
 			t.Errorf("at the beginning: %q", all)

@@ -36,7 +36,7 @@ func newCaller(groups, perSecond int) *caller {
 }
 
 // run makes calls for that long. It returns the longest time between two calls for a group, and the calls per second.
-func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond float64) {
+func (c *caller) run(l hooks, d time.Duration) (longest time.Duration, perSecond float64) {
 	began, before, last := time.Now(), c.made, make([]time.Time, len(c.calls))
 	for time.Since(began) < d {
 		i := slices.Index(c.due, slices.MinFunc(c.due, func(a, b time.Time) int { return cmp.Compare(a.UnixNano(), b.UnixNano()) }))
@@ -58,7 +58,7 @@ func TestGroupsAtRestAreCalledRarely(t *testing.T) {
 		longest time.Duration
 		calls   float64 // per second, at most
 	}{10: {9600 * time.Millisecond, 10 / 9.5}, 100: {10 * time.Second, 100 / 9.5}, 200: {10 * time.Second, restMost}, 1000: {31 * time.Second, 1000 / 30.}, 2000: {31 * time.Second, 2000 / 30.}} {
-		bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+		bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l hooks) {
 			c := newCaller(groups, 118)
 			c.run(l, 3*time.Minute)
 			if longest, calls := c.run(l, 2*time.Minute); longest > want.longest || calls > want.calls+1 {
@@ -69,7 +69,7 @@ func TestGroupsAtRestAreCalledRarely(t *testing.T) {
 }
 
 func TestAGroupThatChangedIsCalledEverySecondForAWhileBesideManyAtRest(t *testing.T) {
-	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(500, 118)
 		c.run(l, 3*time.Minute)
 		last := &c.calls[7]
@@ -91,7 +91,7 @@ func TestAGroupThatChangedIsCalledEverySecondForAWhileBesideManyAtRest(t *testin
 }
 
 func TestAGroupInProgressIsCalledAgainAfterAQuarterOfASecond(t *testing.T) {
-	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l hooks) {
 		if again := l.Sync(call("web", 1)).Resync; again != 250*time.Millisecond {
 			t.Errorf("after %s", again)
 		}
@@ -100,7 +100,7 @@ func TestAGroupInProgressIsCalledAgainAfterAQuarterOfASecond(t *testing.T) {
 
 // What has taken long will take a little longer: the status is late by at most a twentieth of what a user has waited for already.
 func TestAGroupIsCalledMoreRarelyTheLongerItsStepTakes(t *testing.T) {
-	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 1)
 		r := l.Sync(c)
 		began, calls := time.Now(), 0
@@ -122,7 +122,7 @@ func TestAGroupIsCalledMoreRarelyTheLongerItsStepTakes(t *testing.T) {
 
 // With its default limits, Metacontroller makes five calls a second. A call that it must make at once must not wait long for the others.
 func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
-	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(40, 5)
 		c.run(l, 3*time.Minute)
 		var waited time.Duration
@@ -146,7 +146,7 @@ func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 	if raced {
 		t.Skip("ten thousand calls of one caller hold no race that others don't")
 	}
-	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(400, 118)
 		for i := range c.calls {
 			g := *c.calls[i].Group
@@ -163,7 +163,7 @@ func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 // When many groups come up at once, the last ones must show that they are up as soon as in a small number of groups: after a twentieth of the 25 s
 // that these wait.
 func TestGroupsThatHaveJustSettledLeaveTheCallsToThoseInProgress(t *testing.T) {
-	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(400, 118)
 		for i := range 8 {
 			g := *c.calls[i].Group
@@ -181,7 +181,7 @@ func TestGroupsThatHaveJustSettledLeaveTheCallsToThoseInProgress(t *testing.T) {
 // Of 200 groups that come up one after the other, each is called soon after it is up, and few calls are for those whose turn is still to come.
 func TestGroupsThatWaitForTheirTurnAreCalledWhenItComes(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		const groups = 200
 		c := newCaller(groups, 118)
 		for i := range c.calls {
@@ -216,7 +216,7 @@ func TestGroupsThatWaitForTheirTurnAreCalledWhenItComes(t *testing.T) {
 }
 
 func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
-	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(500, 118)
 		c.run(l, time.Minute)
 		c.calls, c.due = c.calls[:10], c.due[:10]
@@ -231,7 +231,7 @@ func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
 func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 	m := newModel(10 * time.Millisecond)
 	m.took[plan.PowerOff], m.took[plan.Destroy] = 0, 60*time.Millisecond
-	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l hooks) {
 		c := call("web", 100)
 		c.Group.Spec.Inventory = v1alpha1.InventoryNone
 		l.Sync(c)
@@ -260,7 +260,7 @@ func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 	m := newModel(10 * time.Millisecond)
 	m.took[plan.Destroy] = 400 * time.Millisecond
-	bubble(t, m, Config{Slots: 4, Begin: 4, Events: true}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 4, Begin: 4, Events: true}, func(t *testing.T, l hooks) {
 		const groups = 200
 		var writes, events atomic.Int64
 		var gone, up sync.WaitGroup
@@ -311,7 +311,7 @@ func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 // Each write of a child brings a call, too.
 func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 	m := newModel(60 * time.Millisecond)
-	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l hooks) {
 		c, key := call("web", 100), plan.ChildKey{Kind: plan.KindConfigMap, Name: "web-members"}
 		began, writes := time.Now(), 0
 		for settled := false; !settled; {
@@ -343,7 +343,7 @@ func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 // After a refused call, Metacontroller's back-off decides when the next one comes. That call isn't late, so the statuses of other groups must not
 // be delayed for it.
 func TestARefusedGroupIsNeverLate(t *testing.T) {
-	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l hooks) {
 		contested := make([]plan.Call, 30)
 		for i := range contested {
 			contested[i] = call(fmt.Sprintf("contested-%d", i), 1)
@@ -381,7 +381,7 @@ func TestARefusedGroupIsNeverLate(t *testing.T) {
 func TestWhatHappensBetweenCallsHasItsTime(t *testing.T) {
 	m := newModel(time.Second)
 	web := newCluster(call("web", 4))
-	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l hooks) {
 		web.calls(l, time.Minute)
 		known := len(web.order)
 		time.Sleep(3 * time.Second)

@@ -29,7 +29,7 @@ func (i *interrupted) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 // generation. It took a member down because of the older one.
 func TestAPlanStartsNothingIfACallComesWhileItIsMade(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		m.bringUp(t, c)
 		time.Sleep(time.Second)

@@ -11,7 +11,7 @@ import (
 
 func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 1)
 		for range 3600 {
 			l.Sync(c)
@@ -47,7 +47,7 @@ func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 
 func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 	m := newModel(time.Minute)
-	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l hooks) {
 		c := call("web", 12)
 		status := l.Sync(c).Status
 		for range 90 { // a hook call stores the status, as Metacontroller does
@@ -82,7 +82,7 @@ func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 
 func TestAPlanThatWaitsForATimeIsMadeAgainAtThatTime(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		c.Group.Spec.Deletion.QuarantineSeconds = 60
 		l.Sync(c)
@@ -105,7 +105,7 @@ func TestAPlanThatWaitsForATimeIsMadeAgainAtThatTime(t *testing.T) {
 
 func TestAPreviewOfAManifestIsOfTheNextGeneration(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 1)
 		c.Group.Generation = 7
 		l.Sync(c)
@@ -129,7 +129,7 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		c.Group.Spec.Inventory = v1alpha1.InventoryNone
 		l.Sync(c)

@@ -49,7 +49,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 		}
 		return nil
 	}
-	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l hooks) {
 		if all := l.Groups(); len(all) != 0 {
 			t.Errorf("before any call: %+v", all)
 		}
@@ -124,7 +124,7 @@ func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
 		}
 		return nil
 	}
-	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l hooks) {
 		if c := l.Calls(); !c.Last.IsZero() || c.Silent {
 			t.Errorf("right after the start: %+v", c)
 		}
@@ -163,7 +163,7 @@ func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
 
 // While calls come for other groups, a group without calls is listed for an hour.
 func TestAGroupThatIsNotCalledIsRememberedForAnHour(t *testing.T) {
-	bubble(t, newModel(0), Config{Slots: 8}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(0), Config{Slots: 8}, func(t *testing.T, l hooks) {
 		began := time.Now()
 		l.Sync(call("web", 0))
 		for time.Since(began) < 2*time.Hour {
@@ -179,7 +179,7 @@ func TestAGroupThatIsNotCalledIsRememberedForAnHour(t *testing.T) {
 }
 
 func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
-	bubble(t, newModel(10*time.Second), Config{Slots: 1}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(10*time.Second), Config{Slots: 1}, func(t *testing.T, l hooks) {
 		l.Sync(call("web", 4))
 		time.Sleep(5 * time.Second)
 		l.Sync(call("db", 1)) // takes the spare slot
@@ -261,7 +261,7 @@ func TestTheLastFiftyActionsAreKept(t *testing.T) {
 func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 	m := newModel(0)
 	m.took[plan.ConfirmGone] = 1234567 * time.Microsecond // so that it doesn't end right between a call and a report
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := withUserData(call("web", 1), "boot", planted)
 		l.Sync(c)
 		time.Sleep(time.Second)
@@ -289,7 +289,7 @@ func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 }
 
 func TestWhatIsInProgressIsReportedAfterTheLeaseEnds(t *testing.T) {
-	bubble(t, newModel(10*time.Minute), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(10*time.Minute), Config{}, func(t *testing.T, l hooks) {
 		l.Sync(call("web", 1))
 		time.Sleep(5 * time.Minute)
 		if all := l.Groups(); len(all) != 1 || all[0].Lease || len(all[0].Pending) != 1 {
@@ -299,7 +299,7 @@ func TestWhatIsInProgressIsReportedAfterTheLeaseEnds(t *testing.T) {
 }
 
 func TestAPreviewKnowsTheUserDataOfTheNewestCall(t *testing.T) {
-	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l hooks) {
 		c := withUserData(call("web", 1), "boot", planted)
 		asked := func(c plan.Call) (clones int, message string) {
 			t.Helper()
@@ -342,7 +342,7 @@ func TestAPreviewKnowsTheUserDataOfTheNewestCall(t *testing.T) {
 
 func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := withUserData(call("web", 1), "boot", planted)
 		g := *c.Group
 		g.Generation = 2
@@ -379,7 +379,7 @@ func TestNeitherTheLogNorAnyReportHasUserData(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		l := New(Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}, m)
+		l := hooks{New(Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}, m)}
 		m.loop = l
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
@@ -416,7 +416,7 @@ func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 		}
 		return nil
 	})
-	bubble(t, m, Config{Lease: 2 * time.Second, Resync: time.Second}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Lease: 2 * time.Second, Resync: time.Second}, func(t *testing.T, l hooks) {
 		c := withUserData(call("web", 1), "boot", planted)
 		l.Sync(c)
 		time.Sleep(time.Second)

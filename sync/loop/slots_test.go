@@ -17,7 +17,7 @@ import (
 var day = Config{Slots: 64, Lease: 24 * time.Hour, Resync: time.Hour}
 
 // numberFor returns how many clones of the template can run at once.
-func numberFor(l *Loop) plan.Limit { return l.Slots().Limits[3] }
+func numberFor(l hooks) plan.Limit { return l.Slots().Limits[3] }
 
 // bothQueues runs a test with a vCenter that shows queued tasks as queued, and with one that shows them as running.
 func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
@@ -29,7 +29,7 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		m := newModel(40 * time.Second)
 		m.limit = &limit{room: 4, unseen: unseen}
-		bubble(t, m, day, func(t *testing.T, l *Loop) {
+		bubble(t, m, day, func(t *testing.T, l hooks) {
 			large := int32(1000)
 			if raced {
 				large = 100
@@ -59,7 +59,7 @@ func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 			m, cfg := newModel(0), day
 			m.took[plan.PowerOn] = 5 * time.Second
 			cfg.Slots, cfg.Begin = 16, c.begin
-			bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+			bubble(t, m, cfg, func(t *testing.T, l hooks) {
 				web := call("web", 4)
 				m.bringUp(t, web)
 				m.mu.Lock()
@@ -86,7 +86,7 @@ func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 	m, r, cfg := newModel(24*time.Hour), prometheus.NewRegistry(), day
 	cfg.Metrics = r
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		c := call("web", 100)
 		l.Sync(c)
 		time.Sleep(10 * time.Minute)
@@ -127,7 +127,7 @@ func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {
 	m.took[plan.PowerOff], m.took[plan.Destroy] = 10*time.Second, 10*time.Second
 	cfg := day
 	cfg.Slots = 4
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		large := call("large", 60)
 		l.Sync(large)
 		until(t, time.Hour, "the large group on", func() bool { _, on := m.members(large.Ref()); return on == 60 })
@@ -149,7 +149,7 @@ func TestOfManySmallGroupsOneAfterTheOtherIsUpAndGone(t *testing.T) {
 	m.took[plan.PowerOn], m.took[plan.PowerOff], m.took[plan.Destroy] = 10*time.Second, 10*time.Second, 10*time.Second
 	cfg := day
 	cfg.Slots = 8
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		const groups = 60
 		all := make([]plan.Call, groups)
 		for i := range all {
@@ -192,7 +192,7 @@ func TestAFewStepsDoNotWaitForManyGroups(t *testing.T) {
 	m := newModel(40 * time.Second)
 	cfg := day
 	cfg.Slots = 8
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		web, others := call("web", 3), []plan.Call{}
 		for i := range 100 {
 			others = append(others, call(fmt.Sprint("other", i), 4))
@@ -233,7 +233,7 @@ func TestALargeGroupGetsSlotsBesideEverNewSmallOnes(t *testing.T) {
 	m := newModel(10 * time.Second)
 	cfg := day
 	cfg.Slots = 4
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		for i := range 20 {
 			l.Sync(call(fmt.Sprint("first", i), 1))
 		}
@@ -254,7 +254,7 @@ func TestLargeGroupsTakeTurns(t *testing.T) {
 	m := newModel(10 * time.Second)
 	cfg := day
 	cfg.Slots = 8
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
 		all := []plan.Call{call("a", 60), call("b", 60), call("c", 60)}
 		for i := range all {
 			l.Sync(all[i])

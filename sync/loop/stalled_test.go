@@ -13,7 +13,7 @@ import (
 func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.PowerOn] = 24 * time.Hour
-	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l hooks) {
 		a, b, other := call("a", 3), call("b", 1), call("other", 4)
 		asking := []plan.Call{a, b}
 		l.Sync(a)
@@ -59,7 +59,7 @@ func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.PowerOn] = 24 * time.Hour
-	bubble(t, m, Config{Slots: 1, Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 1, Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l hooks) {
 		c := call("asking", 1)
 		l.Sync(c)
 		until(t, time.Minute, "it is powered on", func() bool { return len(m.begun()) == 3 })
@@ -76,7 +76,7 @@ func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.ConfirmGone] = time.Hour
-	bubble(t, m, Config{Slots: 2, Lease: time.Hour, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 2, Lease: time.Hour, Resync: 10 * time.Second}, func(t *testing.T, l hooks) {
 		for i := range 10 {
 			l.Sync(deletion(call(fmt.Sprintf("g%d", i), 1)))
 		}

@@ -18,7 +18,7 @@ func (l *Loop) suspendFor(d time.Duration) {
 
 func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		l.Sync(c)
 		until(t, time.Minute, "one member", func() bool { all, _ := m.members(c.Ref()); return all == 1 })
@@ -44,7 +44,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 
 func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		l.calls.counted, l.calls.rest.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
 		c := call("web", 1)
 		c.Group.Spec.Inventory = v1alpha1.InventoryNone
@@ -69,7 +69,7 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 // Another replica, which didn't know of the deletion, had just created the folder, and cloned into it after the group was gone.
 func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := deletion(call("web", 1))
 		l.Sync(c)
 		time.Sleep(500 * time.Millisecond) // it is being confirmed
@@ -102,7 +102,7 @@ func TestEitherClockShowsAPauseAndAClockSetBackShowsNone(t *testing.T) {
 // of the deletion's call, and end after another replica has finalized the group.
 func TestAStepBegunBeforeTheDeletionStops(t *testing.T) {
 	m := newModel(time.Minute)
-	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l hooks) {
 		c := call("web", 1)
 		l.Sync(c)
 		synctest.Wait()

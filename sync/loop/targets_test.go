@@ -10,7 +10,7 @@ import (
 )
 
 // limitOfThose returns the limit whose Of is the given text.
-func limitOfThose(l *Loop, of string) plan.Limit {
+func limitOfThose(l hooks, of string) plan.Limit {
 	for _, n := range l.Slots().Limits {
 		if n.Of == of {
 			return n
@@ -24,7 +24,7 @@ func TestATargetThatIsNarrowerThanTheSourceBindsOnlyItsClones(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		m := newModel(40 * time.Second)
 		m.datastore, m.limits = "default", map[string]*limit{"slow": {room: 2, unseen: unseen}, "fast": {room: 24, unseen: unseen}, "default": {room: 24, unseen: unseen}}
-		bubble(t, m, day, func(t *testing.T, l *Loop) {
+		bubble(t, m, day, func(t *testing.T, l hooks) {
 			calls := map[string]plan.Call{}
 			for _, datastore := range []string{"", "fast", "slow"} {
 				c := call("to-"+cmp.Or(datastore, "default"), 100)

@@ -11,7 +11,7 @@ import (
 // A caller with the token sent a generation that Kubernetes never had, and the server wrote it to the members' stamps.
 func TestTheLoopForgetsAnUndoneGeneration(t *testing.T) {
 	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		forged, real := call("web", 2), call("web", 3)
 		forged.Group.Generation, real.Group.Generation = v1alpha1.MaxGeneration, 2
 		l.Sync(forged)

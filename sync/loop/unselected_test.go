@@ -24,7 +24,7 @@ func (m *model) reads() int {
 
 func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 3)
 		m.bringUp(t, c)
 		begun := len(m.begun())
@@ -53,7 +53,7 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 // end the group.
 func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		for range 60 {
 			l.Sync(c)
@@ -74,7 +74,7 @@ func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 
 func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		for _, known := range []bool{true, false} { // or this replica was never called for it
 			c := call("web", 0)
 			c.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {LastApplied: "{}"}}
@@ -109,7 +109,7 @@ func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 
 func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 0)
 		release := func(of time.Duration) {
 			t.Helper()
@@ -133,7 +133,7 @@ func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 func TestAReadBeforeTheDeletionDoesNotCountForIt(t *testing.T) {
 	m := newModel(time.Second)
 	m.took[plan.ConfirmGone] = 10 * time.Second
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 0)
 		until(t, 3*time.Minute, "being read", func() bool { l.Sync(unselecting(c)); return m.reads() == 1 })
 		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
@@ -145,7 +145,7 @@ func TestAReadBeforeTheDeletionDoesNotCountForIt(t *testing.T) {
 
 func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		m.bringUp(t, c)
 		l.Sync(deletion(c))
@@ -166,7 +166,7 @@ func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
 
 func TestAPreviewOfAGroupThatIsNotSelectedShowsNoStep(t *testing.T) {
 	m := newModel(time.Second)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{}, func(t *testing.T, l hooks) {
 		c := call("web", 2)
 		m.bringUp(t, c)
 		r, outlook, err := l.Preview(unselecting(c))
