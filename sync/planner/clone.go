@@ -113,6 +113,7 @@ func (s *steps) makeClone(m *member, why string) {
 			m.begins(cloning, unblocked)
 		}
 	case m.unplaced && m.Standby && (s.decision.isUpdating() && !s.decision.update.waits || s.doing(leaving) > 0): // members that are removed free theirs
+	case m.unplaced && s.decision.freesName(): // and its addresses
 	case m.unplaced:
 		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), s.facts.addressesFault())
 	case m.name != "":

@@ -35,6 +35,8 @@ func (r *report) message() string {
 	case len(parts) > 0:
 	case r.busy():
 		parts = []string{"waiting for running vCenter tasks"}
+	case r.sets.ordinals > r.facts.want && r.decision.beyond() > 0:
+		parts = []string{"keeping " + plan.Count(r.sets.ordinals-r.facts.want, "extra member") + " until all others are available"}
 	default:
 		parts = []string{messageReconciled}
 	}

@@ -3,6 +3,7 @@
 package planner
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -17,8 +18,8 @@ func stepsOf(d *decision) *steps {
 	if s.facts.blockedBy != nil {
 		return s
 	}
-	if s.decision.update.stuck != nil {
-		s.faults = append(s.faults, named{Fault: *s.decision.update.stuck})
+	if f := cmp.Or(s.decision.update.stuck, s.decision.update.late); f != nil {
+		s.faults = append(s.faults, named{Fault: *f})
 	}
 	s.faults = append(s.faults, s.decision.incorrect...)
 	s.settleDuplicates()

@@ -35,6 +35,15 @@ func (f *facts) blocksName(q *member) bool {
 	return q.VM.Name == q.name && q.VM.Folder == f.State.Folder && f.State.Folder != ""
 }
 
+// freesName reports whether a VM in quarantine that still has its member's name, and addresses that spec.networks gives, gets another name: its
+// ordinal is free then.
+func (d *decision) freesName() bool {
+	return slices.ContainsFunc(d.sets.quarantined, func(q member) bool {
+		_, places := plan.AddressesOf(&d.facts.Group.Spec, q.Ordinal)
+		return q.Reachable && d.facts.blocksName(&q) && places
+	})
+}
+
 // bringBack decides which VMs that fit the spec are members again, up to count, each with its old ordinal, and returns how many.
 func (d *decision) bringBack(count int) (back int) {
 	for _, begun := range []bool{true, false} { // VMs on their way back come first

@@ -18,6 +18,7 @@ type life struct {
 	o     plan.Observed
 	fails func(plan.Action) bool
 	boots func(*plan.VM) bool // whether a VM's guest comes up
+	sees  func(*v1alpha1.VmGroupStatus)
 	takes map[plan.Op]time.Duration
 	ops   map[plan.Op]int // how often each was begun
 }
@@ -55,6 +56,9 @@ func (l *life) lives(t *testing.T, during time.Duration) (r plan.Result) {
 		l.o.Called = l.o.Now
 		r = planner.Make(l.o)
 		store(t, &l.o, &r)
+		if l.sees != nil {
+			l.sees(&r.Status)
+		}
 		if len(r.Actions)+len(running) == 0 {
 			if r.Wake == 0 || r.Wake > during {
 				return r
@@ -168,14 +172,94 @@ func TestAStandbyMemberWithoutAnAddressIsAnErrorAlsoDuringAnUpdate(t *testing.T)
 	}
 }
 
+// A member in quarantine keeps its name, and so its ordinal with the addresses, until it is renamed.
+func TestAnUpdateWithAsManyAddressesAsMembersIsNoErrorWhileOneIsRenamed(t *testing.T) {
+	t.Parallel()
+	l := lifeOf(3, func(s *v1alpha1.VmGroupSpec) {
+		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.12"}, PrefixLength: 24}}}
+		s.Update.MaxSurge, s.Update.MaxUnavailable, s.Deletion.QuarantineSeconds = new(intstr.FromInt32(0)), new(intstr.FromInt32(1)), 600
+	})
+	l.lives(t, time.Minute)
+	l.sees = func(s *v1alpha1.VmGroupStatus) {
+		if s.Phase == v1alpha1.PhaseError {
+			t.Errorf("%s: %s; want no error", s.Phase, s.LastMessage)
+		}
+	}
+	l.takes = map[plan.Op]time.Duration{plan.Rename: 3 * time.Second}
+	l.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "debian" })
+	if r := l.lives(t, time.Hour); r.Status.Phase != v1alpha1.PhaseRunning || r.Status.UpdatedReplicas != 3 {
+		t.Errorf("%s, %d updated: %s; want RUNNING and 3", r.Status.Phase, r.Status.UpdatedReplicas, r.Status.LastMessage)
+	}
+	l.sees = nil
+	l.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = in(4) })
+	if r := l.lives(t, time.Minute); r.Status.Phase != v1alpha1.PhaseError {
+		t.Errorf("with a member more than addresses: %s: %s; want ERROR", r.Status.Phase, r.Status.LastMessage)
+	}
+}
+
+// The last power cycle is over, and the extra member stays for minReadySeconds.
+func TestAGroupThatKeepsAnExtraMemberSaysSo(t *testing.T) {
+	t.Parallel()
+	l := lifeOf(3, func(s *v1alpha1.VmGroupSpec) { s.Update.MinReadySeconds = 60 })
+	l.lives(t, 10*time.Minute)
+	kept := 0
+	l.sees = func(s *v1alpha1.VmGroupStatus) {
+		kept += strings.Count(s.LastMessage, "keeping 1 extra member until all others are available")
+		if s.Phase != v1alpha1.PhaseRunning && strings.Contains(s.LastMessage, "successfully reconciled") {
+			t.Errorf("%s: %s; want what it waits for", s.Phase, s.LastMessage)
+		}
+	}
+	l.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 3 })
+	if r := l.lives(t, time.Hour); r.Status.Phase != v1alpha1.PhaseRunning || kept == 0 {
+		t.Errorf("%s, and %d statuses that say of the extra member; want RUNNING, and at least 1", r.Status.Phase, kept)
+	}
+}
+
 func TestAScaleInUnderACanaryTakesNoHeldMemberDown(t *testing.T) {
 	t.Parallel()
-	l := lifeOf(5, func(s *v1alpha1.VmGroupSpec) { s.Update.Canary = new(intstr.FromInt32(0)) })
+	l := lifeOf(6, func(s *v1alpha1.VmGroupSpec) { s.Update.Canary = new(intstr.FromInt32(0)) })
 	l.lives(t, time.Minute)
 	l.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 3 })
 	l.lives(t, time.Hour)
-	l.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = in(4) })
-	if l.lives(t, time.Hour); l.ops[plan.Reconfigure] > 0 || l.left(5) != 4 {
-		t.Errorf("%v, and %d of 5 members are left; want no change of a member's size, and 4", l.ops, l.left(5))
+	for n := int32(5); n > 0; n-- { // of three and less, none may be unavailable by default
+		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = &n })
+		if l.lives(t, time.Hour); l.ops[plan.Reconfigure]+l.ops[plan.Clone] > 0 || l.left(6) != int(n) {
+			t.Errorf("scaled in to %d: %v, and %d members are left; want no clone and no change of a member's size", n, l.ops, l.left(6))
+		}
+	}
+}
+
+// Also if no member is left to update, as in a group of one, or of the last members.
+func TestAnUpdateWhoseLastMemberNeverBecomesAvailableExceedsItsDeadline(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int32{1, 3} {
+		l := lifeOf(replicas, func(s *v1alpha1.VmGroupSpec) {
+			s.Readiness.Check, s.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealNone
+			s.Update.MaxSurge, s.Update.MaxUnavailable, s.Update.ProgressDeadlineSeconds = new(intstr.FromInt32(0)), new(intstr.FromInt32(1)), in(600)
+		})
+		l.lives(t, time.Minute)
+		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "debian" })
+		l.boots = func(m *plan.VM) bool { return m.Template != "debian" || l.ops[plan.PowerOn] < int(replicas) }
+		within := l.lives(t, 9*time.Minute)
+		if within.Status.Phase != v1alpha1.PhasePending {
+			t.Errorf("%d members, before the deadline: %s: %s; want PENDING", replicas, within.Status.Phase, within.Status.LastMessage)
+		}
+		r := l.lives(t, time.Hour)
+		if r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "did not become available within 600 s") {
+			t.Errorf("%d members, after the deadline: %s: %s; want ERROR, and the deadline", replicas, r.Status.Phase, r.Status.LastMessage)
+		}
+		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = true })
+		if r := l.lives(t, time.Hour); strings.Contains(r.Status.LastMessage, "did not become available") {
+			t.Errorf("%d members, paused: %s; want no deadline", replicas, r.Status.LastMessage)
+		}
+		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
+		for i := range l.o.State.VMs {
+			m := &l.o.State.VMs[i]
+			m.Tools, m.Reported, m.IPs = true, true, []string{fmt.Sprintf("192.0.2.%d", 1+m.Ordinal)}
+		}
+		l.boots = nil
+		if r := l.lives(t, time.Hour); r.Status.Phase != v1alpha1.PhaseRunning || r.Status.Update != nil {
+			t.Errorf("%d members, once all are available: %s: %s; want RUNNING, and no update", replicas, r.Status.Phase, r.Status.LastMessage)
+		}
 	}
 }

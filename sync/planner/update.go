@@ -21,6 +21,7 @@ type update struct {
 	progress *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
 	stuck    *plan.Fault              // why the update has stopped
+	late     *plan.Fault              // which of the last members don't become available; nothing is left that could stop
 	closed   string                   // why the update takes no further member down now (outsideWindows)
 
 	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
@@ -47,7 +48,9 @@ func (u *update) nominate(d *decision, order []int) {
 	switch {
 	case d.sets.heldBy() != "":
 		keep = len(differ)
-	case d.facts.policy.Canary >= 0:
+	case d.facts.policy.Canary == 0: // also those that a scale-in removes
+		keep = len(differ) - back
+	case d.facts.policy.Canary > 0:
 		keep = min(len(differ)-back, max(0, d.facts.want-d.facts.policy.Canary))
 	}
 	if keep < len(differ) {
@@ -146,7 +149,7 @@ func (u *update) takenBack(m *member) bool {
 
 // trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
 func (u *update) trackProgress(d *decision, todo int) {
-	updated, waiting := 0, []string(nil)
+	updated, waiting, newest := 0, []string(nil), time.Time{}
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
 		switch {
@@ -155,6 +158,9 @@ func (u *update) trackProgress(d *decision, todo int) {
 			updated++
 		case !m.markedForRemoval():
 			waiting = append(waiting, m.display())
+			if m.Created.After(newest) {
+				newest = m.Created
+			}
 		}
 	}
 	stored, target := d.facts.Group.Status.Update, d.facts.target()
@@ -163,7 +169,7 @@ func (u *update) trackProgress(d *decision, todo int) {
 		return
 	}
 	same := stored != nil && stored.Target == target
-	if todo == 0 && !(same && len(waiting) > 0) {
+	if ends := len(waiting) == 0 && d.sets.ordinals >= d.facts.want; todo == 0 && (ends || !same) {
 		return
 	}
 	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(d.facts.Now.UTC().Truncate(1e9))}
@@ -174,17 +180,27 @@ func (u *update) trackProgress(d *decision, todo int) {
 		}
 	}
 	u.progress = &progress
-	due := progress.LastProgressTime.Add(d.facts.policy.Deadline + d.facts.DrainTime())
-	if len(waiting) == 0 || todo == 0 {
+	since := progress.LastProgressTime.Time
+	if todo == 0 && newest.After(since) { // the clone of the last member may have waited for resources
+		since = newest
+	}
+	due := since.Add(d.facts.policy.Deadline + d.facts.DrainTime())
+	if len(waiting) == 0 || todo == 0 && (d.facts.paused() || d.sets.heldBy() != "") {
 		return
 	}
 	if d.facts.Now.Before(due) {
 		d.wake.note(due)
 		return
 	}
-	u.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
-		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
-		plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
+	exceeded := func(format string) *plan.Fault {
+		return &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true,
+			Message: fmt.Sprintf(format, plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
+	}
+	if todo == 0 {
+		u.late = exceeded("the update does not end: %s did not become available within %d s (update.progressDeadlineSeconds)")
+		return
+	}
+	u.stuck = exceeded("the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back")
 }
 
 // refreshedSince reports whether a member that was created since is available. That is progress although the number of updated members need

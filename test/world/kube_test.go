@@ -173,6 +173,9 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 		w.say("  %s is called for generation %d of %s, finalizing: %v; it answers %s %q, %d of %d ready, %d children, finalized: %v, again in %s (%08x, %v)", r.name, g.Generation, g.UID,
 			c.call.Finalizing, st.Phase, st.LastMessage, st.ReadyReplicas, st.DesiredReplicas, len(result.Children), result.Finalized, result.Resync, sum.Sum32(), err)
 	}
+	if st := &result.Status; st.Phase != v1alpha1.PhaseRunning && strings.Contains(st.LastMessage, "successfully reconciled") {
+		w.violated("%s, and the message is %q", st.Phase, st.LastMessage)
+	}
 	if result.Finalized {
 		w.checkFinalized(g.UID)
 	}
