@@ -35,7 +35,7 @@ func (r *report) message() string {
 	case len(parts) > 0:
 	case r.busy():
 		parts = []string{"waiting for running vCenter tasks"}
-	case r.sets.ordinals > r.facts.want && r.decision.beyond() > 0:
+	case r.sets.ordinals > r.facts.want:
 		parts = []string{"keeping " + plan.Count(r.sets.ordinals-r.facts.want, "extra member") + " until all others are available"}
 	default:
 		parts = []string{messageReconciled}
