@@ -85,7 +85,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	switch held := r.heldText(); {
 	case r.decision.update.progress != nil && r.decision.isUpdating() && (was.Update == nil || was.Update.Target != r.decision.update.progress.Target):
 		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.decision.update.progress.Target)
-	case was.Update == nil || r.decision.update.progress != nil:
+	case was.Update == nil || is.Update != nil:
 	case held != "":
 		say(false, plan.ReasonUpdateHeld, held, was.Update.Target)
 	case was.Update.Target != r.facts.target():

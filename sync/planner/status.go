@@ -38,6 +38,9 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		if r.facts.blockedBy != nil || r.facts.Finalizing {
 			s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
 		}
+		if r.facts.blockedBy != nil && !r.facts.Finalizing {
+			s.Update = r.facts.Group.Status.Update
+		}
 	} else {
 		was := &r.facts.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -21,7 +22,7 @@ type update struct {
 	progress *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
 	stuck    *plan.Fault              // why the update has stopped
-	late     *plan.Fault              // which of the last members don't become available; nothing is left that could stop
+	late     *plan.Fault              // which of the last members did not become available in time; no other is left to update
 	closed   string                   // why the update takes no further member down now (outsideWindows)
 
 	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
@@ -147,20 +148,19 @@ func (u *update) takenBack(m *member) bool {
 	return u.canary != nil && u.canary.Back && slices.Contains(u.canary.Tried, madeFrom(m))
 }
 
-// trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
+// trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition. An update
+// lasts until all members are available; while it is held, it lasts until those are that it has updated.
 func (u *update) trackProgress(d *decision, todo int) {
-	updated, waiting, newest := 0, []string(nil), time.Time{}
+	updated, leaving, waiting := 0, 0, []*member(nil)
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
+		leaving += int(oneIf(m.markedForRemoval() && !m.duplicate))
 		switch {
 		case m.differs() != "" || m.duplicate:
 		case m.available():
 			updated++
 		case !m.markedForRemoval():
-			waiting = append(waiting, m.display())
-			if m.Created.After(newest) {
-				newest = m.Created
-			}
+			waiting = append(waiting, m)
 		}
 	}
 	stored, target := d.facts.Group.Status.Update, d.facts.target()
@@ -168,39 +168,82 @@ func (u *update) trackProgress(d *decision, todo int) {
 		u.progress = stored
 		return
 	}
-	same := stored != nil && stored.Target == target
-	if ends := len(waiting) == 0 && d.sets.ordinals >= d.facts.want; todo == 0 && (ends || !same) {
+	same, isHeld := stored != nil && stored.Target == target, u.closed != "" || d.sets.heldBy() != ""
+	lacks := d.sets.ordinals-leaving < d.facts.want && !isHeld
+	switch none := len(d.sets.members) == 0; { // while there is none, as in an update of a group of one, nothing is made from another spec
+	case todo > 0:
+	case stored == nil, !same && !none, len(waiting) == 0 && !lacks:
 		return
 	}
+	allowed := d.facts.policy.Deadline + d.facts.DrainTime()
 	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(d.facts.Now.UTC().Truncate(1e9))}
 	if same && stored.Available >= progress.Available {
 		progress.Available = stored.Available
-		if !d.sets.refreshedSince(stored.LastProgressTime.Time) && !d.sets.holdEnded() {
+		if !d.sets.refreshedSince(stored.LastProgressTime.Time) && !d.sets.holdEnded() && !d.resumes() && !d.overtook(waiting, stored.LastProgressTime.Add(allowed)) {
 			progress.LastProgressTime = stored.LastProgressTime
 		}
 	}
 	u.progress = &progress
-	since := progress.LastProgressTime.Time
-	if todo == 0 && newest.After(since) { // the clone of the last member may have waited for resources
-		since = newest
-	}
-	due := since.Add(d.facts.policy.Deadline + d.facts.DrainTime())
-	if len(waiting) == 0 || todo == 0 && (d.facts.paused() || d.sets.heldBy() != "") {
+	if todo == 0 {
+		u.late = d.exceeded("the update does not end: %s did not become available within %d s (update.progressDeadlineSeconds)", d.overdue(waiting, progress.LastProgressTime.Add(allowed), allowed))
 		return
 	}
-	if d.facts.Now.Before(due) {
+	if due := progress.LastProgressTime.Add(allowed); len(waiting) > 0 && d.facts.Now.Before(due) {
 		d.wake.note(due)
 		return
 	}
-	exceeded := func(format string) *plan.Fault {
-		return &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true,
-			Message: fmt.Sprintf(format, plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
+	u.stuck = d.exceeded("the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back", waiting)
+}
+
+// overdue returns which of the last members of an update have run for so long without being available. A member that is off, or can't be reached,
+// has a fault of its own.
+func (d *decision) overdue(waiting []*member, due time.Time, allowed time.Duration) (all []*member) {
+	if d.facts.paused() || d.sets.heldBy() != "" {
+		return nil
 	}
-	if todo == 0 {
-		u.late = exceeded("the update does not end: %s did not become available within %d s (update.progressDeadlineSeconds)")
-		return
+	for _, m := range waiting {
+		if !m.runsUnready() {
+			continue
+		}
+		own := m.unreadySince(d.facts.Now).Add(allowed)
+		if own.Before(due) {
+			own = due
+		}
+		if d.facts.Now.Before(own) {
+			d.wake.note(own)
+			continue
+		}
+		all = append(all, m)
 	}
-	u.stuck = exceeded("the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back")
+	return all
+}
+
+// exceeded is the fault of members that did not become available in time; nil if there are none.
+func (d *decision) exceeded(format string, members []*member) *plan.Fault {
+	if len(members) == 0 {
+		return nil
+	}
+	var names []string
+	for _, m := range members {
+		names = append(names, m.display())
+	}
+	return &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true,
+		Message: fmt.Sprintf(format, plan.AtMost(names, 5), int(d.facts.policy.Deadline.Seconds()))}
+}
+
+// resumes reports whether, since the status was stored, spec.paused or an outage of vCenter has ended. A Deployment's deadline begins anew when it
+// is resumed, too.
+func (d *decision) resumes() bool {
+	was := d.facts.Group.Status.Conditions
+	return meta.IsStatusConditionTrue(was, v1alpha1.ConditionPaused) && !d.facts.paused() || meta.IsStatusConditionFalse(was, v1alpha1.ConditionVCenterReachable)
+}
+
+// overtook reports whether the deadline passed before there was a member that could become available: all that wait are new. Their clones may
+// have waited for resources.
+func (d *decision) overtook(waiting []*member, due time.Time) bool {
+	held := meta.FindStatusCondition(d.facts.Group.Status.Conditions, v1alpha1.ConditionUpdateHeld)
+	return len(waiting) > 0 && !d.facts.Now.Before(due) && (held == nil || held.Reason != plan.ReasonProgressDeadline) &&
+		!slices.ContainsFunc(waiting, func(m *member) bool { return d.facts.record(m.MoRef, -1) != nil })
 }
 
 // refreshedSince reports whether a member that was created since is available. That is progress although the number of updated members need
