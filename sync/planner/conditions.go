@@ -33,10 +33,7 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 		}
 		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.facts.Group.Status.ReadyReplicas, r.facts.want))
 	default:
-		text := fmt.Sprintf("%d of %d members are ready", r.sets.countReady(), r.facts.want)
-		if n := r.sets.countReady(); n > r.facts.want {
-			text = fmt.Sprintf("%d members are ready, and %d wanted", n, r.facts.want)
-		}
+		text := r.readyText()
 		if r.facts.awaitsService() {
 			text += ", and the Service does not exist"
 		}
@@ -76,6 +73,14 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 		}
 	}
 	return c.Sorted()
+}
+
+// readyText counts the members that are ready.
+func (r *report) readyText() string {
+	if n := r.sets.countReady(); n > r.facts.want {
+		return fmt.Sprintf("%d members are ready, and %d wanted", n, r.facts.want)
+	}
+	return fmt.Sprintf("%d of %d members are ready", r.sets.countReady(), r.facts.want)
 }
 
 // stalledText says what an operator has to do.

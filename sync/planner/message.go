@@ -37,6 +37,8 @@ func (r *report) message() string {
 		parts = []string{"waiting for running vCenter tasks"}
 	case r.sets.ordinals > r.facts.want:
 		parts = []string{"keeping " + plan.Count(r.sets.ordinals-r.facts.want, "extra member") + " until all others are available"}
+	case r.phase() != v1alpha1.PhaseRunning:
+		parts = []string{r.readyText()}
 	default:
 		parts = []string{messageReconciled}
 	}
