@@ -37,12 +37,9 @@ func (l *life) answers(ordinal int32, is bool) {
 func TestAnUpdateWhoseLastMemberNeverBecomesAvailableExceedsItsDeadline(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int32{1, 3} {
-		l := lifeOf(replicas, func(s *v1alpha1.VmGroupSpec) {
-			s.Readiness.Check, s.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealNone
-			s.Update.MaxSurge, s.Update.MaxUnavailable, s.Update.ProgressDeadlineSeconds = new(intstr.FromInt32(0)), new(intstr.FromInt32(1)), in(600)
-		})
+		l := lifeOf(replicas, onDeadline)
 		l.lives(t, time.Minute)
-		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "debian" })
+		l.edit(toDebian)
 		l.boots = func(m *plan.VM) bool { return m.Template != "debian" || l.ops[plan.PowerOn] < int(replicas) }
 		within := l.lives(t, 9*time.Minute)
 		if within.Status.Phase != v1alpha1.PhasePending {
@@ -57,9 +54,8 @@ func TestAnUpdateWhoseLastMemberNeverBecomesAvailableExceedsItsDeadline(t *testi
 			t.Errorf("%d members, paused: %s; want no deadline", replicas, r.Status.LastMessage)
 		}
 		l.edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
-		for i := range l.o.State.VMs {
-			m := &l.o.State.VMs[i]
-			m.Tools, m.Reported, m.IPs = true, true, []string{fmt.Sprintf("192.0.2.%d", 1+m.Ordinal)}
+		for ordinal := range replicas {
+			l.answers(ordinal, true)
 		}
 		l.boots = nil
 		if r := l.lives(t, time.Hour); r.Status.Phase != v1alpha1.PhaseRunning || r.Status.Update != nil {
