@@ -87,7 +87,9 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	if fault != nil {
 		return nil, fault
 	}
+	v.hideCreation(ctx, res.(types.ManagedObjectReference))
 	vm := v.renumbered(ctx, v.objects.Get(res.(types.ManagedObjectReference)).(*simulator.VirtualMachine))
+	v.postClone(ctx, source, vm, f)
 	if point.linked {
 		link(vm, point)
 	}

@@ -27,6 +27,8 @@ type eventState struct {
 	lost []span
 	// visibleAt is when clients see an event.
 	visibleAt map[int32]time.Time
+	// hidden are events that the simulator posts and a vCenter doesn't.
+	hidden map[int32]bool
 }
 
 type span struct{ from, to int32 }
@@ -42,7 +44,7 @@ func (b *eventState) visible(raw types.BaseEvent, raised int32) types.BaseEvent 
 			shift += l.to - l.from
 		}
 	}
-	if time.Now().Before(b.visibleAt[key]) {
+	if b.hidden[key] || time.Now().Before(b.visibleAt[key]) {
 		return nil
 	}
 	copied := reflect.New(reflect.TypeOf(raw).Elem())
@@ -68,13 +70,44 @@ func stored(at time.Time, key int32) time.Time {
 	return at
 }
 
-// asHost makes a context's events a host's, until end is called: they name "User", which is not an account (recorded by ManageIQ). The context is
-// changed and not copied, because the simulator's locks belong to it.
-func asHost(ctx *simulator.Context) (end func()) {
-	caller, host := ctx.Session, *ctx.Session
-	host.UserName = "User"
-	ctx.Session = &host
+// asHost makes a context's events a host's, until end is called: they name "User", which is not an account (recorded by ManageIQ).
+func asHost(ctx *simulator.Context) (end func()) { return asUser(ctx, "User") }
+
+// asUser makes a context's events name a user, until end is called. The context is changed and not copied, because the simulator's locks belong
+// to it.
+func asUser(ctx *simulator.Context, name string) (end func()) {
+	caller, other := ctx.Session, *ctx.Session
+	other.UserName = name
+	ctx.Session = &other
 	return func() { ctx.Session = caller }
+}
+
+// hideCreation hides the events with which the simulator says that a VM was created.
+func (v *inventory) hideCreation(ctx *simulator.Context, vm types.ManagedObjectReference) {
+	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{EventTypeId: []string{"VmBeingCreatedEvent", "VmCreatedEvent"},
+		Entity: &types.EventFilterSpecByEntity{Entity: vm, Recursion: types.EventFilterSpecRecursionOptionSelf}})
+	for _, e := range raw {
+		v.events.hidden[e.GetEvent().Key] = true
+	}
+}
+
+// postClone posts the events of a clone that has ended: those of a deployment if the source is a template. (In a real vCenter, the first one is
+// there as soon as the clone begins.)
+//
+// [doc] VmClonedEvent: "the completion of a virtual machine cloning operation", with sourceVm; VmDeployedEvent: "the completion of a virtual machine
+// deployment operation", with srcTemplate. Both are about the new VM (PowerCLI's scripts that look for a VM's creator ask for the events of the VM:
+// lamw/vghetto-scripts, VMCloneInfo.ps1), and VmBeingClonedEvent about the source, with destName. A clone has no VmCreatedEvent.
+func (v *inventory) postClone(ctx *simulator.Context, source, vm *simulator.VirtualMachine, folder *simulator.Folder) {
+	of := types.VmEventArgument{Vm: source.Self, EntityEventArgument: types.EntityEventArgument{Name: source.Name}}
+	its := v.vmEvent(vm)
+	if source.Config.Template {
+		v.post(ctx, &types.VmBeingDeployedEvent{VmEvent: its, SrcTemplate: of})
+		v.post(ctx, &types.VmDeployedEvent{VmEvent: v.vmEvent(vm), SrcTemplate: of})
+		return
+	}
+	v.post(ctx, &types.VmBeingClonedEvent{VmCloneEvent: types.VmCloneEvent{VmEvent: v.vmEvent(source)}, DestName: vm.Name, DestHost: *its.Host,
+		DestFolder: types.FolderEventArgument{Folder: folder.Self, EntityEventArgument: types.EntityEventArgument{Name: folder.Name}}})
+	v.post(ctx, &types.VmClonedEvent{VmCloneEvent: types.VmCloneEvent{VmEvent: its}, SourceVm: of})
 }
 
 // rawEvents returns the simulator's events, newest first. The EventManager must be unlocked, or ctx holds its lock. The query runs as the

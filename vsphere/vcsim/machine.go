@@ -81,7 +81,11 @@ func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Ta
 			}
 		}
 		spec.ChangeVersion, spec.Name = "", ""
+		was := vm.Config.InstanceUuid
 		fault := vm.v.configure(ctx, vm.VirtualMachine, spec)
+		if is := vm.Config.InstanceUuid; fault == nil && is != was {
+			vm.v.post(ctx, &types.VmInstanceUuidChangedEvent{VmEvent: vm.v.vmEvent(vm.VirtualMachine), OldInstanceUuid: was, NewInstanceUuid: is})
+		}
 		if fault == nil && name != "" && name != vm.Name {
 			vm.named(ctx, name)
 		}
@@ -266,7 +270,7 @@ func (v *inventory) Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		types.PropertyChange{Name: "config.modified", Val: time.Now()}))
 }
 
-// RelocateVMTask has a latency, and can move single disks, which the simulator can't. The simulator's own work waits for another task with the
+// RelocateVMTask has a latency, and can move single disks, and the VM from its host's list to another's, which the simulator can't. The simulator's own work waits for another task with the
 // VM locked, so it must run under the world lock.
 //
 // [doc] VirtualMachineRelocateSpec.disk: "An optional list that allows specifying the datastore location for each virtual disk".
@@ -275,7 +279,13 @@ func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Ta
 		if _, fault := vm.v.policiesOf(vm.VirtualMachine, req.Spec); fault != nil {
 			return nil, fault
 		}
+		was := vm.Runtime.Host
 		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RelocateVMTask(ctx, req) })
+		if fault == nil && req.Spec.Host != nil {
+			from, to := vm.v.objects.Get(*was).(*simulator.HostSystem), vm.v.objects.Get(*req.Spec.Host).(*simulator.HostSystem)
+			vm.v.objects.RemoveReference(ctx, from, &from.Vm, vm.Self)
+			vm.v.objects.AddReference(ctx, to, &to.Vm, vm.Self)
+		}
 		for _, e := range vm.v.objects.All("ClusterComputeResource") {
 			if c := e.(*simulator.ClusterComputeResource); !vm.v.world.Below(*vm.ResourcePool, c.Self) {
 				vm.v.leaveGroups(c, vm.Self)

@@ -64,7 +64,7 @@ func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inven
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]requested),
 		contents:   make(map[diskID]string), due: make(map[types.ManagedObjectReference]bool),
-		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time)},
+		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time), hidden: make(map[int32]bool)},
 		reserved: make(map[place]types.ManagedObjectReference),
 		captures: make(map[types.ManagedObjectReference]*capture),
 	}

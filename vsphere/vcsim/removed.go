@@ -213,7 +213,7 @@ func (v *inventory) RemoveHost(path string) error {
 }
 
 // AddHost returns a removed host to its cluster. The host and its VMs get new moRefs; the VMs appear in the folder "Discovered virtual
-// machine".
+// machine", with an event of vCenter's own ([doc] VmDiscoveredEvent: "a virtual machine discovery").
 func (v *inventory) AddHost(name string) error {
 	v.world.Lock()
 	defer v.world.Unlock()
@@ -244,8 +244,11 @@ func (v *inventory) AddHost(name string) error {
 	folder := v.discoveredIn(ctx, v.world.DatacenterOf(cluster.Self))
 	for _, d := range slices.Clone(v.removedVMs) {
 		if d.host == name {
-			v.addVM(ctx, d, folder, &host, "")
+			vm := v.addVM(ctx, d, folder, &host, "")
 			v.forgetRemoved(d)
+			end := asUser(ctx, "")
+			v.post(ctx, &types.VmDiscoveredEvent{VmEvent: v.vmEvent(vm)})
+			end()
 		}
 	}
 	return nil
@@ -412,7 +415,5 @@ func (v *inventory) renumbered(ctx *simulator.Context, vm *simulator.VirtualMach
 	d := v.removedVMs[len(v.removedVMs)-1]
 	v.forgetRemoved(d)
 	host := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem)
-	again := v.addVM(ctx, d, v.objects.Get(d.folder).(*simulator.Folder), host, moRef)
-	v.post(ctx, &types.VmCreatedEvent{VmEvent: v.vmEvent(again)})
-	return again
+	return v.addVM(ctx, d, v.objects.Get(d.folder).(*simulator.Folder), host, moRef)
 }
