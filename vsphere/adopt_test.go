@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -78,6 +79,9 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		if vm.Ordinal != 2 || vm.Revision != "r1" || vm.Generation != 3 || vm.Fingerprint != "0123456789" || vm.Created.IsZero() ||
 			vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.state().VCenter {
 			t.Errorf("got the member %+v; want the ordinal, revision and generation of the adoption, and the former name and folder", vm)
+		}
+		if s, err := stamp.Decode(w.stampOf("db-a")); err != nil || !disks.Identified(s.Disks) || disks.Count(s.Disks) != 1 {
+			t.Errorf("got the stamp %+v and the error %v; want the uuid of the VM's disk in it", s, err)
 		}
 		p.do(moving(vm, p.state().Folder))
 		p.do(renaming(vm, "web-2"))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/vmware/govmomi/object"
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -76,7 +77,8 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 
 func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
-		vm := p.member(0)
+		p.do(preparing(p.unprepared(0), attributes("owner", "shop"))) // records the disk's uuid
+		vm := p.named("web-0")
 		_, err := w.AddSnapshot("web-0", "a backup")
 		w.must(err)
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
@@ -140,7 +142,8 @@ func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) 
 	})
 }
 
-// Where directories have the names of their VMs, the server makes no call for a member's disks before the power-on.
+// Where directories have the names of their VMs, the server makes no call for a member's disks before the power-on. So it can't tell a disk that was moved
+// alone from one of another VM with that name, and keeps it.
 func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -157,8 +160,8 @@ func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 		}
 		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
-		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
-			t.Errorf("web-0 was reconfigured %d times before its destruction; want never, because the moved disk is its own", n)
+		if n := p.destroyed(p.vm(vm.MoRef)); n != 1 {
+			t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach the moved disk", n)
 		}
 	})
 }
@@ -223,14 +226,15 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 	for what, c := range map[string]struct {
 		mode   v1alpha1.CloneMode
 		onVSAN bool
+		keeps  bool                       // web-0's disk, too, because it was moved alone and has a uuid that others have
 		before func(w *world, p *process) // of the attachment
 	}{
 		"full":                       {mode: v1alpha1.CloneFull},
 		"linked":                     {mode: v1alpha1.CloneLinked},
 		"linked, on vSAN":            {mode: v1alpha1.CloneLinked, onVSAN: true},
 		"full, moved":                {mode: v1alpha1.CloneFull, before: func(w *world, p *process) { moved(w, p, "web-0") }},
-		"linked, moved":              {mode: v1alpha1.CloneLinked, before: func(w *world, p *process) { moved(w, p, "web-0") }},
-		"linked, moved, on vSAN":     {mode: v1alpha1.CloneLinked, onVSAN: true, before: func(w *world, p *process) { moved(w, p, "web-0") }},
+		"linked, moved":              {mode: v1alpha1.CloneLinked, keeps: true, before: func(w *world, p *process) { moved(w, p, "web-0") }},
+		"linked, moved, on vSAN":     {mode: v1alpha1.CloneLinked, onVSAN: true, keeps: true, before: func(w *world, p *process) { moved(w, p, "web-0") }},
 		"linked, the other's moved":  {mode: v1alpha1.CloneLinked, before: func(w *world, p *process) { moved(w, p, "web-1") }},
 		"linked, instead of the own": {mode: v1alpha1.CloneLinked, before: func(_ *world, p *process) { p.withoutDisk(p.named("web-0").MoRef) }},
 	} {
@@ -259,15 +263,89 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 				for _, disk := range now.ForeignDisks() {
 					kept = append(kept, disks.File(disk))
 				}
-				if theirs := w.ownDisk("web-1").File; !slices.Equal(kept, []string{theirs}) {
-					t.Errorf("the disks %q would be kept; want %s of web-1 alone", kept, theirs)
+				want := []string{w.ownDisk("web-1").File}
+				if c.keeps {
+					want = append([]string{w.ownDisk("web-0").File}, want...)
+				}
+				if !slices.Equal(kept, want) {
+					t.Errorf("the disks %q would be kept; want %q", kept, want)
 				}
 				if n := p.destroyed(vm); n != 1 {
-					t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach web-1's disk", n)
+					t.Errorf("web-0 was reconfigured %d times before its destruction; want once, to detach what is kept", n)
 				}
 			})
 		})
 	}
+}
+
+// A VM of the same name in another folder, also a linked clone of the template, has a disk with the same uuid and the same name of its file. A person detached
+// the member's disk, and attached that one.
+func TestTheDiskOfAVMOfTheSameNameIsKept(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		mode     v1alpha1.CloneMode
+		prepared bool
+		at       string
+	}{
+		"linked":                                 {mode: v1alpha1.CloneLinked, prepared: true},
+		"linked, on another datastore":           {mode: v1alpha1.CloneLinked, prepared: true, at: elsewhere},
+		"full, on another datastore, by its key": {mode: v1alpha1.CloneFull, at: elsewhere},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+				snapshot, err := w.AddSnapshot("ubuntu", "base")
+				w.must(err)
+				spec := v1alpha1.VmGroupSpec{}
+				if c.prepared {
+					spec = attributes("owner", "shop")
+				}
+				spec.Clone.Mode = c.mode
+				a := p.shaped(0, spec)
+				a.Details().Prepared = plan.PreparationOf(a.Details().Spec)
+				p.do(a)
+				if c.prepared {
+					p.do(preparing(p.named("web-0"), spec))
+				}
+				p.withoutDisk(p.named("web-0").MoRef)
+				member, err := w.Details("web-0")
+				w.must(err)
+				other := w.sameName(c.mode, c.at, snapshot)
+				_, err = w.AttachDisk(other, member.Path)
+				w.must(err)
+				w.must(p.reader.Read(t.Context(), inventory.VMRef(member.Ref.Value)))
+				now, err := p.ReadFresh(t.Context(), inventory.VMRef(member.Ref.Value))
+				w.must(err)
+				if n := len(now.ForeignDisks()); n != 1 {
+					t.Errorf("%d disks would be kept of %+v, with the record in %s; want that of the other VM", n, w.ownDisk(member.Path), now.Stamp)
+				}
+			})
+		})
+	}
+}
+
+// sameName makes an unmanaged VM web-0 in another folder, from the template, and returns its path.
+func (w *world) sameName(mode v1alpha1.CloneMode, datastore string, snapshot vim.ManagedObjectReference) string {
+	w.t.Helper()
+	const folder = "/DC0/vm/staging"
+	in, err := w.MakeFolder(folder)
+	w.must(err)
+	pool, err := w.Find("/DC0/host/DC0_C0/Resources")
+	w.must(err)
+	spec := vim.VirtualMachineCloneSpec{Location: vim.VirtualMachineRelocateSpec{Pool: &pool}}
+	if mode == v1alpha1.CloneLinked {
+		spec.Snapshot, spec.Location.DiskMoveType = &snapshot, string(vim.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
+	}
+	if datastore != "" {
+		ds, err := w.Find(datastore)
+		w.must(err)
+		spec.Location.Datastore = &ds
+	}
+	template, err := w.Find("/DC0/vm/ubuntu")
+	w.must(err)
+	task, err := object.NewVirtualMachine(w.Admin().Client, template).Clone(w.t.Context(), object.NewFolder(w.Admin().Client, in), "web-0", spec)
+	w.must(err)
+	w.must(task.Wait(w.t.Context()))
+	return folder + "/web-0"
 }
 
 // named returns the member of that name from the inventory.

@@ -94,17 +94,18 @@ func (md memberDisks) obtainMissing(ctx context.Context, m *inventory.Member, no
 }
 
 // identifyDisks checks, before a power-on, that a member has the disks of its clone. Where the directories of disks do not name their VM (vSAN,
-// vVols), it adds the uuids of the disks to the stamp, which identify them wherever they are moved. It returns the member as last read. A
+// vVols), or the disks can be on several datastores, it adds the uuids of the disks to the stamp, which identify them wherever they are moved. It returns the member as last read. A
 // preparation does both, too. The inventory shows whether a disk is missing or a uuid unrecorded, so other members need no call.
 func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
-	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
+	scattered := disks.Scattered(m.Stamp.Disks)
+	if disks.Identified(m.Stamp.Disks) || !scattered && m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
 		return m, nil
 	}
 	now, err := md.readAgain(ctx)
 	if err == nil {
 		err = md.checkMemberDisks(ctx, m, now)
 	}
-	if err != nil || disks.NamedHome(now.File) {
+	if err != nil || !scattered && disks.NamedHome(now.File) {
 		return m, err
 	}
 	foreign := now.ForeignDisks() // an operator may have replaced a disk by another one
@@ -113,7 +114,7 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 		return is && slices.Contains(foreign, disk)
 	})
 	identified := m.Stamp
-	if identified.Disks = disks.Identify(m.Stamp.Disks, own); identified.Disks == m.Stamp.Disks {
+	if identified.Disks = disks.Identify(m.Stamp.Disks, own, now.File); identified.Disks == m.Stamp.Disks {
 		return m, nil
 	}
 	if now.Stamp != m.Stamp.Encode() {

@@ -76,7 +76,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = p.action.Details().Prepared, max(stamp.Generation, p.action.Generation)
 	if m.Stamp.Unprepared() { // the VM was never on, so its disks are those of the clone
-		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), now.given, now.devices)
+		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices, now.file), now.given, now.devices)
 		stamp.Given = plan.DiskText(now.given)
 	}
 	err = p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.config)
@@ -213,6 +213,7 @@ type unprepared struct {
 	values  []types.BaseCustomFieldValue
 	devices []types.BaseVirtualDevice
 	version string // of the hardware
+	file    string // the .vmx file
 	// given are the disks of the spec, and config has the changes that are made together with the stamp's last write.
 	given   []plan.MemberDisk
 	config  types.VirtualMachineConfigSpec
@@ -223,7 +224,7 @@ type unprepared struct {
 func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, devices bool) (*unprepared, error) {
 	paths := []string{"config.changeVersion", "customValue"}
 	if devices {
-		paths = append(paths, "config.hardware.device", "config.version")
+		paths = append(paths, "config.hardware.device", "config.version", "config.files.vmPathName")
 	}
 	now := unprepared{member: m, given: plan.DisksIn(m.Stamp.Given)}
 	var changeVersion string
@@ -231,7 +232,7 @@ func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, de
 		o, err := session.ReadProps(ctx, s, p.vm(), paths...)
 		changeVersion = session.Prop[string](o, "config.changeVersion")
 		now.values = session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue
-		now.devices, now.version = session.Devices(o), session.Prop[string](o, "config.version")
+		now.devices, now.version, now.file = session.Devices(o), session.Prop[string](o, "config.version"), session.Prop[string](o, "config.files.vmPathName")
 		return err
 	})
 	if err == nil && changeVersion != m.ChangeVersion {

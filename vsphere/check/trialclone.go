@@ -39,7 +39,7 @@ func (t *trial) disksOfClone(ctx context.Context) outcome {
 	known := len(own)
 	own = slices.DeleteFunc(own, func(uuid string) bool { return slices.Contains(sources, uuid) })
 	facts := Facts{"disks": count(len(is)), "keysKept": yes(slices.Equal(was, is)), "uuids": count(known), "newUUIDs": count(len(own))}
-	foreign := disks.Foreign(now.Devices, now.File, disks.Identify(disks.Keys(t.draft.Devices()), now.Devices))
+	foreign := disks.Foreign(now.Devices, now.File, disks.Identify(disks.Keys(t.draft.Devices()), now.Devices, now.File))
 	const consequence = "members' own disks would be mistaken for foreign ones, detached and left behind when the members are destroyed"
 	switch {
 	case !slices.Equal(was, is):
@@ -52,7 +52,7 @@ func (t *trial) disksOfClone(ctx context.Context) outcome {
 
 // keysAndUUIDs returns the keys of disks, as a member's stamp records them, and the uuids that vCenter reports of these disks.
 func keysAndUUIDs(devices []types.BaseVirtualDevice) (keys, uuids []string) {
-	keys = strings.Fields(disks.Keys(devices))
+	keys = strings.Fields(strings.ReplaceAll(disks.Keys(devices), "=", ""))
 	slices.Sort(keys)
 	for _, disk := range disks.In(devices) {
 		if uuid := disks.UUID(disk); uuid != "" {

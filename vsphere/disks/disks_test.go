@@ -56,10 +56,10 @@ func TestADiskThatTheCloneMadeIsOwnWhereverItIs(t *testing.T) {
 	}
 }
 
-func TestADiskKnownOnlyByItsKeyIsOwnWhereStorageVMotionPutsIt(t *testing.T) {
+func TestADiskKnownOnlyByItsKeyIsOwnInTheVMsDirectoryAlone(t *testing.T) {
 	for file, own := range map[string]bool{
 		"[ds] web-0/web-0.vmdk":  true,
-		"[ds2] web-0/web-0.vmdk": true,
+		"[ds2] web-0/web-0.vmdk": false, // may be that of another web-0
 		"[ds2] other/web-0.vmdk": false,
 		"[ds] other/other.vmdk":  false,
 	} {
@@ -120,6 +120,71 @@ func TestADiskOfASiblingIsForeignThoughItHasTheUUIDOfTheOwn(t *testing.T) {
 	}
 }
 
+// Two VMs of one name in different folders have the same names of files, in different directories; those of linked clones have the same uuids, too.
+func TestADiskOfAVMOfTheSameNameIsForeign(t *testing.T) {
+	own := []*types.VirtualDisk{disk(2000, "first", "[ds] web-0/web-0.vmdk", "[ds] ubuntu/ubuntu.vmdk"), disk(2001, "second", "[ds] web-0/web-0_1.vmdk", "[ds] ubuntu/ubuntu_1.vmdk")}
+	record := Identify("2000 2001", []types.BaseVirtualDevice{own[0], own[1]}, "[ds] web-0/web-0.vmx")
+	full := Identify("2000", []types.BaseVirtualDevice{disk(2000, "first", "[ds] web-0/web-0.vmdk")}, "[ds] web-0/web-0.vmx")
+	for what, c := range map[string]struct {
+		record string
+		disks  []*types.VirtualDisk // the last one is the other VM's
+	}{
+		"instead of the own":                          {record, []*types.VirtualDisk{own[1], disk(2000, "first", "[ds] web-0_1/web-0.vmdk", "[ds] ubuntu/ubuntu.vmdk")}},
+		"instead of the second":                       {record, []*types.VirtualDisk{own[0], disk(2001, "second", "[ds] web-0_1/web-0_1.vmdk", "[ds] ubuntu/ubuntu_1.vmdk")}},
+		"under another key":                           {record, []*types.VirtualDisk{own[1], disk(2005, "first", "[ds2] web-0/web-0.vmdk", "[ds] ubuntu/ubuntu.vmdk")}},
+		"moved, so that it is no delta any more":      {record, []*types.VirtualDisk{own[1], disk(2000, "first", "[ds2] web-0/web-0.vmdk")}},
+		"known only by its key, on another datastore": {"2000", []*types.VirtualDisk{disk(2000, "theirs", "[ds2] web-0/web-0.vmdk")}},
+		"a full clone's":                              {full, []*types.VirtualDisk{disk(2000, "theirs", "[ds2] web-0/web-0.vmdk")}},
+	} {
+		want := File(c.disks[len(c.disks)-1])
+		if got := foreign(c.record, c.disks...); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s, with the record %q: the foreign disks are %q; want %q", what, c.record, got, want)
+		}
+	}
+	if got := foreign(record, own...); got != nil {
+		t.Errorf("with the record %q, the foreign disks are %q; want none", record, got)
+	}
+	if got := foreign(full, disk(2000, "first", "[ds2] web-0/web-0.vmdk")); got != nil {
+		t.Errorf("of a full clone whose disk was moved, the foreign disks are %q; want none", got)
+	}
+}
+
+// The disks of a clone whose source has disks on several datastores are on several, too.
+func TestTheDisksOfACloneOnSeveralDatastoresAreOwn(t *testing.T) {
+	record := Keys([]types.BaseVirtualDevice{disk(2000, "a", "[ds] ubuntu/ubuntu.vmdk"), disk(2001, "b", "[ds2] ubuntu/ubuntu.vmdk")})
+	if !Scattered(record) || Identified(record) || Count(record) != 2 {
+		t.Errorf("the record is %q: scattered %t, identified %t, %d disks; want true, false, and 2", record, Scattered(record), Identified(record), Count(record))
+	}
+	for what, disks := range map[string][]*types.VirtualDisk{
+		"full":   {disk(2000, "a", "[ds] web-0/web-0.vmdk"), disk(2001, "b", "[ds2] web-0/web-0.vmdk")},
+		"linked": {disk(2000, "a", "[ds] web-0/web-0.vmdk", "[ds] ubuntu/ubuntu.vmdk"), disk(2001, "b", "[ds2] web-0/web-0.vmdk", "[ds2] ubuntu/ubuntu.vmdk")},
+	} {
+		identified := Identify(record, []types.BaseVirtualDevice{disks[0], disks[1]}, "[ds] web-0/web-0.vmx")
+		if got := foreign(identified, disks...); got != nil || Scattered(identified) || !Identified(identified) {
+			t.Errorf("%s, with the record %q: the foreign disks are %q; want none", what, identified, got)
+		}
+	}
+}
+
+// Storage vMotion moves whatever is attached to an adopted VM into its directory.
+func TestAnAdoptedVMsDisksAreThoseThatItHadInItsDirectory(t *testing.T) {
+	own, moved := disk(2000, "own", "[ds] web-0/imported-disk-0.vmdk"), disk(2001, "theirs", "[ds2] data/data.vmdk")
+	record := Adopted([]types.BaseVirtualDevice{own, moved}, "[ds] web-0/web-0.vmx", "")
+	if got := foreign(record, own, disk(2001, "theirs", "[ds] web-0/web-0_1.vmdk")); !slices.Equal(got, []string{"[ds] web-0/web-0_1.vmdk"}) {
+		t.Errorf("with the record %q, the foreign disks are %q; want the one that was moved into the directory", record, got)
+	}
+	nothing := Adopted([]types.BaseVirtualDevice{moved}, "[ds] web-0/web-0.vmx", "")
+	if got := foreign(nothing, disk(2001, "theirs", "[ds] web-0/web-0_1.vmdk")); len(got) != 1 {
+		t.Errorf("with the record %q, the foreign disks are %q; want the only one", nothing, got)
+	}
+	if got := First(nothing, []types.BaseVirtualDevice{moved}); got != moved {
+		t.Errorf("the first disk is %v; want the only one", got)
+	}
+	if got := Adopted([]types.BaseVirtualDevice{own}, "[ds] web-0/web-0.vmx", "2000=former"); got != "2000=former" {
+		t.Errorf("the record of a former group became %q", got)
+	}
+}
+
 // For a disk that a snapshot holds, the message must name a linked clone's own disk, and not the template's.
 func TestTheBaseOfADiskIsWhatItsSnapshotsAreDeltasOf(t *testing.T) {
 	linked := disk(2000, "u", "[ds] web-0/web-0_1-000002.vmdk", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk", "[ds] ubuntu/ubuntu.vmdk")
@@ -138,7 +203,7 @@ func TestARecordHasTheKeysOfTheSourceAndThenTheUUIDsOfTheClone(t *testing.T) {
 	}
 	devices := []types.BaseVirtualDevice{disk(2000, "one", "[ds] w/w.vmdk"), disk(2001, "", "[ds] w/w_1.vmdk"), disk(2002, "two", "[ds] x/x.vmdk")}
 	for was, want := range map[string]string{record: "2000=one 2001", "": "", "2005": "2005"} {
-		if got := Identify(was, devices); got != want {
+		if got := Identify(was, devices, "[ds] w/w.vmx"); got != want {
 			t.Errorf("%q became %q, not %q", was, got, want)
 		}
 	}

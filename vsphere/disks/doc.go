@@ -1,8 +1,8 @@
 // Package disks handles the disks of VMs: it finds out which disks are a VM's own, adds the disks of the spec to members, and manages
 // persistent disks, which outlive their VMs. It also makes fingerprints of a template's disks, by which the server notices another version.
 //
-// For a VM's own disks (disks.go) it promises that a first-class disk is never one, and that for a VM without a record, which an older server
-// cloned or which was adopted, only the directories of its disks count. In doubt, a disk is foreign: it is kept, and the log names it, because
+// For a VM's own disks (disks.go) it promises that a first-class disk is never one, that a name never makes a disk the VM's own, and that for a VM without a
+// record, which an older server cloned or adopted, only the directories of its disks count. In doubt, a disk is foreign: it is kept, and the log names it, because
 // a disk too many can be deleted later, and a deleted disk can't be restored.
 //
 // A persistent disk is a first-class disk (FCD, VStorageObject) whose metadata names its owner. FirstClass makes the calls: each method

@@ -77,8 +77,8 @@ type Stamp struct {
 	MarkedAt time.Time
 	// Home, Addresses and Prepared are as in plan.VM.
 	Home, Addresses, Prepared string
-	// Disks is the record of the disks that the clone made, from disks.Keys and disks.Identify; empty for a VM that was adopted, or that an
-	// older server cloned.
+	// Disks is the record of the disks that the clone made, from disks.Keys and disks.Identify, or that the VM had when it was adopted, from
+	// disks.Adopted; empty for a VM that an older server cloned or adopted.
 	Disks string
 	// Standby is as in plan.VM.
 	Standby bool
