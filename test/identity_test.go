@@ -348,3 +348,29 @@ func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing
 		remove(t, g)
 	})
 }
+
+// An admin makes a template of a member with user data, and a group of another namespace without any clones it.
+func TestAGroupThatClonesATemplateMadeFromAMemberGetsNoneOfItsData(t *testing.T) {
+	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
+		s := r.serve()
+		former := s.group("web", 1)
+		former.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		former.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config\npassword: planted-secret\n"}}}
+		up(t, former)
+		r.must(r.CloneVM(webFolder+"web-0", "/DC0/vm", "made"))
+		r.must(r.ToTemplate("/DC0/vm/made"))
+		g := s.groupOf("other", "api", "uid-api", 1)
+		g.Spec.Template = "made"
+		up(t, g)
+		d := r.details("/DC0/vm/vm-operator/other/api/api-0")
+		for key := range d.ExtraConfig {
+			if strings.Contains(key, "userdata") {
+				t.Errorf("api-0 has %s, of the member that its template was made from", key)
+			}
+		}
+		if m := metadata(t, d); m["group"] != "api" || m["namespace"] != "other" {
+			t.Errorf("api-0 has the metadata %v; want its own", m)
+		}
+		remove(t, g)
+	})
+}

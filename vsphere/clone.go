@@ -382,6 +382,10 @@ func (b *cloneBuilder) checkPCIDevices(_ context.Context) error {
 // A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912 changes
 // that). The guest would get neither user data and addresses nor its host name and instance-id. So a clone that is configured by guestinfo
 // drops the vApp properties, as CAPV's clones do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
+//
+// A template that was made from a member, or from another VM with the metadata of its guest, has that guest's user data, with its secrets: cloud-init would
+// run it in the clone, because the instance-id is new. So whatever the server writes and this clone doesn't set is removed from it. A template without
+// metadata keeps user data of its own, which is then meant for its clones.
 func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	if b.plain {
 		return nil
@@ -390,7 +394,6 @@ func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	var options []types.BaseOptionValue
 	if b.details.Spec.CustomizationSpec != "" {
 		key = guest.OwnMetadataKey
-		options = append(guest.Unset(guest.MetadataKey), guest.Unset(guest.UserDataKey)...)
 	} else if b.source.vApp {
 		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
 	}
@@ -405,8 +408,25 @@ func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	case text != "":
 		options = append(options, guest.Encoded(guest.UserDataKey, text)...)
 	}
+	options = append(b.unset(options), options...)
 	b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, options...)
 	return nil
+}
+
+// unset returns the entries that remove from the clone what it must not inherit: the keys of guests that are not among those that are set, and, of a template
+// that was made from a deployed one, the record of that.
+func (b *cloneBuilder) unset(set []types.BaseOptionValue) (options []types.BaseOptionValue) {
+	hidden := []string{guest.MetadataKey, guest.UserDataKey} // from cloud-init, with a customization specification
+	for _, key := range guest.Keys() {
+		isSet := slices.ContainsFunc(set, func(o types.BaseOptionValue) bool { return o.GetOptionValue().Key == key })
+		if !isSet && (b.source.former.Configured || b.details.Spec.CustomizationSpec != "" && slices.Contains(hidden, key)) {
+			options = append(options, guest.Unset(key)...)
+		}
+	}
+	if b.source.former.deployed {
+		options = append(options, &types.OptionValue{Key: deployedKey, Value: ""})
+	}
+	return options
 }
 
 // fillOwner records the VM's owner in its notes, and in managedBy if the extension is registered.

@@ -135,6 +135,63 @@ func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 	})
 }
 
+// A template that was made from a member has that member's user data, which cloud-init would run in each clone, because the instance-id is new.
+func TestACloneOfATemplateMadeFromAMemberHasNothingOfThatMember(t *testing.T) {
+	for name, c := range map[string]struct {
+		strip func(w *world) // what a person removed from the template
+		spec  v1alpha1.VmGroupSpec
+		own   plan.Sensitive
+		keeps bool // the template's user data
+	}{
+		"with its stamp":                  {},
+		"without its stamp":               {strip: func(w *world) { w.must(w.SetExtraConfig("former", stamp.Key, "")) }},
+		"into a group with Ignition":      {own: `{"ignition":{"version":"3.4.0"}}`},
+		"into a group with user data":     {own: "#cloud-config\nown: true\n"},
+		"into a group with customization": {spec: v1alpha1.VmGroupSpec{CustomizationSpec: "linux"}},
+		"by its stamp, without metadata":  {strip: func(w *world) { w.must(w.SetExtraConfig("former", guest.MetadataKey, "")) }},
+		"without anything of a guest else": {strip: func(w *world) {
+			w.must(w.SetExtraConfig("former", stamp.Key, ""))
+			w.must(w.SetExtraConfig("former", guest.MetadataKey, ""))
+		}, keeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
+				const secret = "#cloud-config\npassword: planted\n"
+				w.must(w.AddCustomizationSpec("linux", false))
+				a := p.shaped(0, v1alpha1.VmGroupSpec{})
+				a.Details().UserData = secret
+				p.do(a)
+				w.must(w.CloneVM("web-0", "/DC0/vm", "former"))
+				w.must(w.SetExtraConfig("former", guest.IgnitionKey, "the former's"))
+				w.must(w.SetExtraConfig("former", guest.OwnMetadataKey, ""))
+				w.must(w.SetExtraConfig("former", deployedKey, "{}"))
+				if c.strip != nil {
+					c.strip(w)
+				}
+				w.must(w.ToTemplate("former"))
+				ref, err := w.Find("/DC0/vm/former")
+				w.must(err)
+				b := p.shaped(1, c.spec)
+				changeArgs(&b, func(of *plan.CloneArgs) { of.Template, of.Details.UserData = ref.Value, c.own })
+				p.do(b)
+				d, err := w.Details("web-1")
+				w.must(err)
+				set := map[string]bool{guest.UserDataKey: c.own != "" && !c.own.IsIgnition() || c.keeps, guest.IgnitionKey: c.own.IsIgnition() || c.keeps,
+					guest.MetadataKey: c.spec.CustomizationSpec == "", guest.OwnMetadataKey: c.spec.CustomizationSpec != "", deployedKey: false}
+				for key, want := range set {
+					if (d.ExtraConfig[key] != "") != want {
+						t.Errorf("web-1 has the %s %q; want one: %t", key, d.ExtraConfig[key], want)
+					}
+				}
+				former, _ := plan.EncodeUserData(secret)
+				if d.ExtraConfig[guest.UserDataKey] == former && !c.keeps {
+					t.Error("web-1 has the user data of the member that its template was made from")
+				}
+			})
+		})
+	}
+}
+
 func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testing.T) {
 	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
 		w.must(w.AddCustomizationSpec("linux", false))

@@ -11,9 +11,11 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -24,6 +26,8 @@ type source struct {
 	devices   []types.BaseVirtualDevice
 	// vApp reports whether the template has vApp properties, or a transport for them.
 	vApp bool
+	// former is what the template shows about the VM that it was made from.
+	former Former
 	// firmware is "bios" or "efi".
 	firmware string
 	// version is the virtual hardware version; 0 if unknown.
@@ -54,6 +58,7 @@ const (
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
 	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.version", "config.firmware", vAppPath,
 		"config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax"}
+	paths = append(paths, FormerPaths()...)
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
@@ -65,6 +70,7 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
 		devices:   session.Devices(o),
 		vApp:      HasVAppProperties(o),
+		former:    FormerOf(o),
 		firmware:  session.Prop[string](o, "config.firmware"),
 		version:   HardwareVersion(session.Prop[string](o, "config.version")),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
@@ -85,6 +91,47 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 func HasVAppProperties(o session.Object) bool {
 	c := session.Prop[types.VmConfigInfo](o, vAppPath)
 	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
+}
+
+// Former is what the extraConfig of a template shows about the VM that it was made from.
+type Former struct {
+	// Configured reports whether the template has a member's stamp, or the metadata of one guest. Then its user data is of that guest.
+	Configured bool
+	// deployed reports whether it has the record of a deployed template.
+	deployed bool
+	// UserData reports whether it has user data or an Ignition config.
+	UserData bool
+	// Stamp is its stamp; zero if it has none that can be read.
+	Stamp stamp.Stamp
+}
+
+// FormerPaths returns the properties that FormerOf reads: entries of extraConfig, by their keys.
+func FormerPaths() []string {
+	paths := []string{stamp.Path, DeployedPath}
+	for _, key := range guest.Keys() {
+		paths = append(paths, `config.extraConfig["`+key+`"]`)
+	}
+	return paths
+}
+
+// FormerOf returns what the properties of a template show about the VM that it was made from.
+func FormerOf(o session.Object) (x Former) {
+	for _, option := range session.Every[types.OptionValue](o) {
+		text, _ := option.Value.(string)
+		switch {
+		case text == "":
+		case option.Key == stamp.Key:
+			x.Configured = true
+			x.Stamp, _ = stamp.Decode(text)
+		case option.Key == deployedKey:
+			x.deployed = true
+		case option.Key == guest.MetadataKey || option.Key == guest.OwnMetadataKey:
+			x.Configured = true
+		case option.Key == guest.UserDataKey || option.Key == guest.IgnitionKey:
+			x.UserData = true
+		}
+	}
+	return x
 }
 
 // cores returns the cores per socket to set in a clone. It is nil, so that the clone inherits the source's, if those divide the number of CPUs;

@@ -27,10 +27,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -110,6 +112,16 @@ func (r results) has(check string, result Result, seen, advice string) {
 		}
 	}
 	r.t.Errorf("the findings have none of the check %q with the result %s, %q in Seen and %q in Advice:\n%s", check, result, seen, advice, r)
+}
+
+// of returns the finding of a check.
+func (r results) of(check string) Finding {
+	r.t.Helper()
+	i := slices.IndexFunc(r.all, func(f Finding) bool { return f.Check == check })
+	if i < 0 {
+		r.t.Fatalf("there is no finding of the check %q: %s", check, r)
+	}
+	return r.all[i]
 }
 
 func (r results) String() string {
@@ -443,6 +455,42 @@ func TestCheckReportsWhatChoosesTheHosts(t *testing.T) {
 			r.has("DRS", OK, says, "")
 		}
 	})
+}
+
+// A template that was made from a member has the member's stamp, and its user data with its secrets.
+func TestCheckNamesATemplateThatHasTheUserDataOfAMember(t *testing.T) {
+	of := stamp.Stamp{Namespace: "shop", Name: "we\u202eb", UID: "uid-web", Ordinal: 3, InstanceUUID: "u", Generation: 1}
+	for name, c := range map[string]struct {
+		set  map[string]string
+		says string
+		not  string
+	}{
+		"a member's":              {map[string]string{stamp.Key: of.Encode(), guest.UserDataKey: planted, guest.MetadataKey: "{}"}, `whose stamp it has, and has its user data`, "\u202e"},
+		"without the stamp":       {map[string]string{guest.UserDataKey: planted, guest.MetadataKey: "{}"}, "a VM that a guest was configured for, and has its user data", "stamp"},
+		"a member's without data": {map[string]string{stamp.Key: of.Encode()}, "whose stamp it has", "user data"},
+		"its own":                 {map[string]string{guest.IgnitionKey: planted}, "has user data of its own, which members of groups without userData get", "stamp"},
+		"nothing":                 {nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.Must(w.ToVM("ubuntu"))
+				for key, value := range c.set {
+					w.Must(w.SetExtraConfig("ubuntu", key, value))
+				}
+				w.Must(w.ToTemplate("ubuntu"))
+				r := w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{groupOf(func(*v1alpha1.VmGroupSpec) {})}})
+				if c.says == "" {
+					r.only()
+					return
+				}
+				r.only("user data")
+				r.has("user data", Warn, c.says, "remove")
+				if strings.Contains(r.of("user data").Seen, c.not) {
+					t.Errorf("the finding is %q; want no %q", r.of("user data").Seen, c.not)
+				}
+			})
+		})
+	}
 }
 
 func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {

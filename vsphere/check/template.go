@@ -37,6 +37,7 @@ type templateInfo struct {
 	manualMAC            string // of an adapter: it is set by hand
 	space                int64  // of the disks, in bytes
 	networks, datastores []types.ManagedObjectReference
+	former               vsphere.Former
 }
 
 // traits are what clones inherit of a template, and what each means: seen returns what the template has, after its name, or "".
@@ -73,6 +74,13 @@ var traits = []struct {
 	{"vApp properties", OK, func(x *templateInfo) string {
 		return whenever(x.vApp, "has some: members are cloned without them (privilege VApp.ApplicationConfig), because cloud-init prefers them to guestinfo; those of groups with a customizationSpec keep them")
 	}, ""},
+	{"user data", Warn, func(x *templateInfo) string {
+		return whenever(x.former.Configured, "was made from %s", formerOf(&x.former))
+	}, "remove codeconnect.vmworld.com.vmgroup.stamp and guestinfo.* from its advanced configuration: members are cloned without what the server wrote, but any other clone has that VM's " +
+		"user data, with its secrets, and cloud-init runs it"},
+	{"user data", Warn, func(x *templateInfo) string {
+		return whenever(!x.former.Configured && x.former.UserData, "has user data of its own, which members of groups without userData get")
+	}, "unless intended, remove guestinfo.userdata or guestinfo.ignition.config.data from its advanced configuration: anyone who can clone the template can read it"},
 	{"hot-add", OK, func(x *templateInfo) string {
 		how := map[bool]string{true: "while powered on", false: "with a power cycle"}
 		return fmt.Sprintf("gets more CPUs %s, more memory %s", how[x.addCPU], how[x.addMem])
@@ -90,6 +98,18 @@ var traits = []struct {
 }
 
 const toolsMissing = string(types.VirtualMachineToolsVersionStatusGuestToolsNotInstalled)
+
+// formerOf describes the VM that a template was made from.
+func formerOf(x *vsphere.Former) string {
+	text := "a VM that a guest was configured for"
+	if s := &x.Stamp; s.UID != "" {
+		text = fmt.Sprintf("the member %s of %s, whose stamp it has", plan.Printable(plan.MemberName(s.Name, s.Ordinal)), plan.Printable(s.Namespace+"/"+s.Name))
+	}
+	if x.UserData {
+		text += ", and has its user data"
+	}
+	return text
+}
 
 func whenever(is bool, format string, args ...any) string {
 	if !is {
@@ -159,9 +179,10 @@ func among(names []string) string {
 
 // readTemplate reads what affects a template's clones.
 func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (x templateInfo, err error) {
-	o, err := session.ReadProps(ctx, s, vm, "config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
+	paths := []string{"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
 		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig",
-		"config.cpuAllocation.limit", "config.memoryAllocation.limit", "config.memoryReservationLockedToMax")
+		"config.cpuAllocation.limit", "config.memoryAllocation.limit", "config.memoryReservationLockedToMax"}
+	o, err := session.ReadProps(ctx, s, vm, append(paths, vsphere.FormerPaths()...)...)
 	if err != nil {
 		return x, err
 	}
@@ -174,6 +195,7 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 		disks: len(disks.In(devices)), nics: len(vsphere.NICsIn(devices)),
 		limitMHz: session.Prop[int64](o, "config.cpuAllocation.limit"), limitMB: session.Prop[int64](o, "config.memoryAllocation.limit"),
 		locked:     session.Prop[bool](o, "config.memoryReservationLockedToMax"),
+		former:     vsphere.FormerOf(o),
 		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
 		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
 	}

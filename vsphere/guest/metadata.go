@@ -25,6 +25,9 @@ const (
 	OwnMetadataKey = "guestinfo.vmgroup.metadata"
 )
 
+// Keys are all keys above, without those of the encodings.
+func Keys() []string { return []string{MetadataKey, UserDataKey, IgnitionKey, OwnMetadataKey} }
+
 // metadata describes a member to its guest. It is encoded as JSON, which cloud-init tries before YAML. User data with
 // "## template: jinja" can use the keys as {{ ds.meta_data.ordinal }} and so on, with '_' in place of '-'. All keys but disks and network are
 // always present, because a missing key is an error in jinja.

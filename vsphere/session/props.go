@@ -83,6 +83,17 @@ func LookUp[T any](o Object, path string) (value T, is bool) {
 	return value, false
 }
 
+// Every returns all properties of a type. Entries of an array that were read by their keys are told apart by what they have, because nothing documents
+// under which paths vCenter returns them.
+func Every[T any](o Object) (all []T) {
+	for path := range o.props {
+		if v, is := LookUp[T](o, path); is {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
 // Only returns the value of the only property of that type, whatever its path: vCenter's path for an entry of extraConfig includes its
 // key.
 func Only[T any](o Object) T {
