@@ -81,12 +81,12 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 // sinceAdded matches the differences between a status of commit e44e18e and one of today that are intended. Today's messages have other words, because
 // they are for people. Today's EndpointSlices also record when a drain began. Today's status also has these fields:
 //   - the conditions Reconciling and Stalled, and MembersDiffer as False, which e44e18e left out; Progressing as False is left out today;
-//   - instanceUUID of members;
+//   - instanceUUID and vmPathName of members and of VMs in quarantine;
 //   - canary.target, what the canary members are;
 //   - trial, which says that members were ready;
 //   - summary, of the message.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer)/\w+: ->|^/conditions/Progressing/\w+: .* -> $` +
-	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:|^/summary: ->`)
+	`|^/members/\d+/bootTime: ->|^/(members|standby|quarantined)/\d+/(instanceUUID|vmPathName): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:|^/summary: ->`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func TestGuestsThatReportMoreThanAnAnswerCanHaveHideNoOthers(t *testing.T) {
 		p := w.run(v)
 		p.until("vCenter is known", func() bool { return p.state().Known })
 		addresses := map[string]int{}
-		for _, vm := range p.state().VMs {
+		for _, vm := range p.state(vms[0].MoRef, vms[1].MoRef, vms[2].MoRef).VMs {
 			addresses[vm.Name] = len(vm.IPs)
 		}
 		if !maps.Equal(addresses, map[string]int{"web-0": 1, "web-1": 1, "web-2": 1}) {

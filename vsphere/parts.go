@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/arrival"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
@@ -36,6 +37,7 @@ type parts struct {
 	inFlight  *inFlight
 	troubles  troubles
 	removals  *removalcause.Finder
+	arrivals  *arrival.Finder
 	capacity  hostCapacity
 	// persistent manages the persistent disks of groups.
 	persistent *disks.Persistent

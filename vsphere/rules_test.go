@@ -220,7 +220,9 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 		if !p.off(preferred) {
 			t.Error("the rule was removed, and still counts as set")
 		}
-		if late := w.inFirstCluster(); !late.off(preferred) { // its first full read includes the clusters
+		late := w.inFirstCluster() // its first full read includes the clusters
+		late.until("the members are known", func() bool { return len(late.state().VMs) == 2 })
+		if !late.off(preferred) {
 			t.Error("to a server that starts later, the removed rule counts as set")
 		}
 	})

@@ -34,6 +34,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/arrival"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
@@ -68,6 +69,8 @@ func New(cfg Config) (*VCenter, error) {
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.removals = removalcause.New(own, v.inventory, cfg.Log)
 	v.inventory.OnMissing(v.removals.Wake)
+	v.arrivals = arrival.New(own, v.inventory, cfg.Log)
+	v.inventory.OnSought(v.arrivals.Wake)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	took := metrics.VCenterReadDuration.Histogram(cfg.Metrics)
 	v.stream.Timed = func(read string, d time.Duration) { took.WithLabelValues(read).Observe(d.Seconds()) }
@@ -86,6 +89,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 	wg.Go(func() { v.tasks.Run(ctx) })
 	wg.Go(func() { v.reader.Run(ctx) })
 	wg.Go(func() { v.removals.Run(ctx) })
+	wg.Go(func() { v.arrivals.Run(ctx) })
 	wg.Go(func() { v.libraries.Run(ctx) })
 	v.stream.Run(ctx)
 	wg.Wait()

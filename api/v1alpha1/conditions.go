@@ -35,6 +35,8 @@ const (
 	ConditionVCenterChanged = "VCenterChanged"
 	// ConditionNameConflict lists the members whose names are taken by unmanaged VMs.
 	ConditionNameConflict = "NameConflict"
+	// ConditionStrayVMs lists VMs with the group's stamp that nothing shows to be the group's, such as restored ones. The server touches none of them.
+	ConditionStrayVMs = "StrayVMs"
 	// ConditionDuplicateMember lists VMs whose stamps name an ordinal that another VM fills. The server powers such VMs off and keeps them.
 	ConditionDuplicateMember = "DuplicateMember"
 	// ConditionMembersUnreachable lists the members that vCenter cannot reach or show. The server doesn't change these VMs.

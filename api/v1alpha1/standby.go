@@ -14,6 +14,12 @@ type StandbyMember struct {
 	// moRef is the VM's managed object reference, such as vm-42.
 	// +required
 	MoRef string `json:"moRef"`
+	// instanceUUID is the VM's instanceUuid, which identifies it even when it comes back to vCenter with another moRef.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// vmPathName is the datastore path of the VM's .vmx file.
+	// +optional
+	VMPathName string `json:"vmPathName,omitempty"`
 	// zone is the one of spec.placement.zones that it belongs to.
 	// +optional
 	Zone string `json:"zone,omitempty"`

@@ -82,6 +82,12 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	GivenUp []GivenUp `json:"givenUp,omitempty"`
+	// strays are VMs with this group's stamp of which nothing shows that they are the group's: VMs that were restored from a backup or copied, or
+	// whose stamp somebody wrote. The server touches none of them, and doesn't count them. At most 100 are listed.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
+	// +optional
+	Strays []Stray `json:"strays,omitempty"`
 	// adopted are the entries of spec.adopt that became members.
 	// +listType=atomic
 	// +optional
@@ -164,6 +170,12 @@ type Quarantined struct {
 	// moRef is the VM's managed object reference.
 	// +required
 	MoRef string `json:"moRef"`
+	// instanceUUID is the VM's instanceUuid, which identifies it even when it comes back to vCenter with another moRef.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// vmPathName is the datastore path of the VM's .vmx file.
+	// +optional
+	VMPathName string `json:"vmPathName,omitempty"`
 	// reason for the removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate, if another VM is the member, or if the group gave
 	// this VM up before it came back. The server keeps a Duplicate until an operator deletes it.
 	// +optional
@@ -187,6 +199,34 @@ type GivenUp struct {
 	// instanceUUID is the VM's instanceUuid, by which the server recognizes it when it comes back with another moRef.
 	// +required
 	InstanceUUID string `json:"instanceUUID"`
+	// vmPathName is the datastore path of the .vmx file that the VM had.
+	// +optional
+	VMPathName string `json:"vmPathName,omitempty"`
+}
+
+// MaxStrays bounds status.strays.
+const MaxStrays = 100
+
+// Stray is a VM with a group's stamp that nothing shows to be the group's.
+type Stray struct {
+	// name of the VM in vCenter.
+	// +required
+	Name string `json:"name"`
+	// ordinal in the VM's stamp.
+	// +required
+	Ordinal int32 `json:"ordinal"`
+	// moRef is the VM's managed object reference.
+	// +required
+	MoRef string `json:"moRef"`
+	// instanceUUID is the VM's instanceUuid.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// template is true if the VM was a member until it was converted to a template.
+	// +optional
+	Template bool `json:"template,omitempty"`
+	// message says why nothing shows that the VM is the group's.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Member is one VM of a group, as vCenter shows it.
@@ -206,6 +246,9 @@ type Member struct {
 	// instanceUUID is the VM's instanceUuid, which identifies it even when it comes back to vCenter with another moRef.
 	// +optional
 	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// vmPathName is the datastore path of the VM's .vmx file. It shows which file to register if the VM leaves vCenter's inventory.
+	// +optional
+	VMPathName string `json:"vmPathName,omitempty"`
 	// powerState is poweredOn, poweredOff or suspended.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`

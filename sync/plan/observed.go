@@ -137,8 +137,10 @@ type VCenterState struct {
 	Fault *Fault
 	// VCenter is the instanceUuid of the vCenter that was read.
 	VCenter string
-	// VMs are the VMs with this group's stamp, wherever they are, ordered by ordinal and moRef.
-	VMs []VM
+	// VMs are the group's VMs, wherever they are, ordered by ordinal and moRef. Strays are the VMs with this group's stamp that nothing shows to
+	// be the group's (Weigh), in the same order.
+	VMs    []VM
+	Strays []Stray
 	// Gone are the VMs of Query.Recorded that were destroyed or whose stamp was removed, and VMs in quarantine and standby members that
 	// vCenter does not have: such a VM is off, and if it comes back, its stamp says what it is. A recorded VM that is neither in VMs nor in
 	// Gone wasn't seen, which doesn't prove that it is gone.
@@ -320,6 +322,10 @@ type VM struct {
 	Host    string
 	// Folder is the moRef of the VM's folder.
 	Folder string
+	// IsTemplate reports whether the VM was converted to a template.
+	IsTemplate bool
+	// File is the datastore path of the VM's .vmx file; empty if not known.
+	File string
 	// Boot is when the VM was last powered on, by vCenter's clock; zero while it is off.
 	Boot time.Time
 	// Tools reports whether VMware Tools run in the guest now; Reported, whether they have reported since Boot.

@@ -14,6 +14,9 @@ type Query struct {
 	// inventory looks up those that it doesn't see. It is immutable.
 	Recorded []v1alpha1.Member
 	Kept     int
+	// GivenUp are the VMs that the group gave up, by its status. Strays are those that its status lists as strays.
+	GivenUp []v1alpha1.GivenUp
+	Strays  []v1alpha1.Stray
 	// RecordedIn is the vCenter (its about.instanceUuid) that has the recorded VMs; empty if unknown. The server doesn't look them up in
 	// another vCenter: there the same moRefs are other VMs, so that vCenter can't say whether these are gone.
 	RecordedIn string
@@ -54,16 +57,16 @@ func (o *Observed) Query() Query {
 
 // queryOf returns what a group needs to know from vCenter.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, GivenUp: g.Status.GivenUp, Strays: g.Status.Strays, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, Rules: RulesOf(&g.Spec)}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {
 		ask.Recorded = slices.Clone(ask.Recorded)
 		for i := range kept {
-			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef})
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef, InstanceUUID: kept[i].InstanceUUID, VMPathName: kept[i].VMPathName})
 		}
 		for i := range standby {
-			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: standby[i].Name, VMName: standby[i].VMName, Ordinal: standby[i].Ordinal, MoRef: standby[i].MoRef})
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: standby[i].Name, VMName: standby[i].VMName, Ordinal: standby[i].Ordinal, MoRef: standby[i].MoRef, InstanceUUID: standby[i].InstanceUUID, VMPathName: standby[i].VMPathName})
 		}
 	}
 	if ask.Finalizing = finalizing; finalizing {

@@ -17,6 +17,7 @@ const (
 	ReasonTemplateAmbiguous   = "TemplateAmbiguous"
 	ReasonNameConflict        = "NameConflict"
 	ReasonDuplicateMember     = "DuplicateMember"
+	ReasonStrayVM             = "StrayVM"
 	ReasonDuplicateAddress    = "DuplicateAddress"
 	ReasonMemberNotSeen       = "MemberNotSeen"
 	ReasonMemberVanished      = "MemberVanished"

@@ -15,7 +15,7 @@ import (
 
 // classify finds the sets.
 func classify(f *facts) *sets {
-	s := &sets{facts: f, wake: wake{now: f.Now}, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
+	s := &sets{facts: f, wake: wake{now: f.Now}, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}, held: map[int32]bool{}}
 	if !s.facts.vCenterKnown {
 		s.draining = s.drainsAll()
 		return s
@@ -27,6 +27,7 @@ func classify(f *facts) *sets {
 	s.sortNotFoundStandby()
 	s.contestUnseen()
 	s.sortArriving()
+	s.sortStrays()
 	s.sortReturned()
 	return s
 }

@@ -161,6 +161,9 @@ func (r *report) exceptions(c *conditionList) {
 	if text := r.duplicatesText(); text != "" {
 		c.Add(v1alpha1.ConditionDuplicateMember, metav1.ConditionTrue, plan.ReasonDuplicateMember, text)
 	}
+	if text := r.straysText(); text != "" {
+		c.Add(v1alpha1.ConditionStrayVMs, metav1.ConditionTrue, plan.ReasonStrayVM, text)
+	}
 	if names := r.sets.unreachable(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}

@@ -33,7 +33,7 @@ type decision struct {
 // taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that
 // is being cloned; or a VM on its way to quarantine still has its name.
 func (d *decision) taken(ordinal int32) bool {
-	return d.sets.has(ordinal) || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
+	return d.sets.has(ordinal) || d.sets.held[ordinal] || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
 		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }
 

@@ -19,11 +19,17 @@ func (r *report) deletion() []string {
 	if r.sets.exist() > 0 {
 		return r.deletionOfVMs()
 	}
+	made := 0 // a fault says what the deletion waits for if others arrive: strays that are not decided yet
+	for _, ordinal := range r.decision.arriving {
+		made += int(oneIf(!r.sets.held[ordinal]))
+	}
 	switch {
-	case len(r.decision.arriving) > 0 && r.facts.policy.Retain:
-		return []string{fmt.Sprintf("waiting to release %s still being cloned or adopted", plan.Count(len(r.decision.arriving), "VM"))}
+	case made > 0 && r.facts.policy.Retain:
+		return []string{fmt.Sprintf("waiting to release %s still being cloned or adopted", plan.Count(made, "VM"))}
+	case made > 0:
+		return []string{fmt.Sprintf("waiting to remove %s still being cloned or adopted", plan.Count(made, "VM"))}
 	case len(r.decision.arriving) > 0:
-		return []string{fmt.Sprintf("waiting to remove %s still being cloned or adopted", plan.Count(len(r.decision.arriving), "VM"))}
+		return nil
 	case !r.facts.rulesGone(): // rulesText, or the fault, says so
 		return nil
 	case r.facts.State.FolderUnknown:

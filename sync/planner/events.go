@@ -42,6 +42,7 @@ import (
 //	a member                        missing, to be replaced in time      Warning MemberVanished
 //	a member                        missing and given up                 Warning MemberGivenUp
 //	a member                        here with another moRef              MemberReappeared
+//	a VM that is no stray           a stray                              Warning StrayVM
 //
 // A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
 func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
@@ -74,7 +75,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
 		say(true, ignored.Reason, "Annotations that hold no member: "+ignored.Message, "")
 	}
-	all = append(all, r.holdEvents()...)
+	all = slices.Concat(all, r.holdEvents(), r.strayEvents(is))
 	if r.facts.Finalizing {
 		return slices.Concat(all, r.goneByOthers(), r.keptDisks(is, before.Reason))
 	}

@@ -125,6 +125,7 @@ func (s *sets) exist() int {
 // A member with persistent disks is marked before it is off (unannounced).
 func (s *steps) removeAll() {
 	s.holdMissing()
+	s.holdStrays()
 	s.setRules()
 	if !s.sets.isAnnounced() {
 		s.act(s.announcement(s.sets.lastToGo()))

@@ -243,6 +243,14 @@ func anything(t *rapid.T) plan.Observed {
 			o.Group.Status.VCenterUUID = vcenter
 		}
 	}
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "strays") {
+		ordinal := rapid.Int32Range(0, 9).Draw(t, "stray's ordinal")
+		x := plan.Stray{VM: anyVM(t, &o, ordinal, fmt.Sprintf("vm-%d", 3000+10*int(ordinal)+len(o.State.Strays))), Why: "it was created by backup"}
+		x.Pending, x.Holds = rapid.IntRange(0, 3).Draw(t, "stray isn't decided") == 0, rapid.Bool().Draw(t, "stray holds its ordinal")
+		x.IsTemplate = x.Holds && !x.Pending && rapid.Bool().Draw(t, "stray is a template")
+		o.State.Strays = append(o.State.Strays, x)
+		o.Group.Status.Members = slices.DeleteFunc(o.Group.Status.Members, func(m v1alpha1.Member) bool { return m.MoRef == x.MoRef })
+	}
 	o.Pending = map[string]plan.Pending{}
 	for range rapid.IntRange(0, 4).Draw(t, "pending") {
 		ordinal := rapid.Int32Range(0, 9).Draw(t, "pending ordinal")

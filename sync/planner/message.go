@@ -42,6 +42,7 @@ func (r *report) message() string {
 	default:
 		parts = []string{messageReconciled}
 	}
+	parts = append(parts, r.templatesKept()...)
 	text := strings.Join(parts, "; ")
 	if r.facts.paused() {
 		if text == messageReconciled {

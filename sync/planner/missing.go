@@ -73,6 +73,7 @@ func (s *sets) sortNotFound() {
 	for i := range s.facts.Group.Status.Members {
 		switch m := &s.facts.Group.Status.Members[i]; {
 		case s.facts.shows(here, m):
+		case s.facts.isStray(m.MoRef, m.InstanceUUID):
 		case s.facts.departed.Has(m.MoRef, m.InstanceUUID):
 			s.gone = append(s.gone, *m)
 		default:
@@ -94,7 +95,7 @@ func (s *sets) sortNotFound() {
 		}
 	}
 	for _, q := range kept {
-		if _, shown := here[q.MoRef]; !shown && !s.facts.departed.Has(q.MoRef, "") {
+		if _, shown := here[q.MoRef]; !shown && !s.facts.isStray(q.MoRef, q.InstanceUUID) && !s.facts.departed.Has(q.MoRef, "") {
 			s.notFoundQuarantined = append(s.notFoundQuarantined, q)
 		}
 	}

@@ -118,6 +118,7 @@ func (s *steps) collectFaults() {
 		}
 	}
 	s.holdMissing()
+	s.holdStrays()
 	if s.sets.suppressed != nil {
 		s.faults = append(s.faults, named{Fault: *s.sets.suppressed})
 	}

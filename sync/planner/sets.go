@@ -31,6 +31,8 @@ type sets struct {
 	replaced         []v1alpha1.Member // missing members that were given up, and whose ordinal another VM has
 	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, for look-ups: a status can have thousands.
 	unseen, unseenStandby map[int32]bool
+	// held are the ordinals that strays hold.
+	held map[int32]bool
 	// draining: the members of a deleted group are being drained.
 	draining bool
 	wake     wake

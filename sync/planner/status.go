@@ -33,7 +33,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 			s.UpdatedReplicas = min(s.CurrentReplicas, r.facts.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update.progress
-		s.GivenUp = r.givenUpStatuses()
+		s.GivenUp, s.Strays = r.givenUpStatuses(), r.strayStatuses()
 		s.Disks, s.Canary, s.Trial = plan.DiskStatuses(r.facts.Group, r.facts.State.VMs), r.decision.update.canary, r.decision.healing.trial
 		if r.facts.blockedBy != nil || r.facts.Finalizing {
 			s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
@@ -46,7 +46,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Standby, s.GivenUp = was.Standby, was.GivenUp
+		s.Standby, s.GivenUp, s.Strays = was.Standby, was.GivenUp, was.Strays
 		s.Disks, s.Canary, s.Trial = was.Disks, was.Canary, was.Trial
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
@@ -93,7 +93,7 @@ func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
 	all := make([]v1alpha1.Quarantined, len(r.sets.quarantined))
 	for i := range r.sets.quarantined {
 		q := &r.sets.quarantined[i]
-		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
+		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, InstanceUUID: q.InstanceUUID, VMPathName: q.File, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
 	return append(all, r.sets.notFoundQuarantined...)
 }
@@ -105,7 +105,7 @@ func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
 	all := make([]v1alpha1.StandbyMember, 0, len(r.sets.standby)+len(r.sets.notFoundStandby))
 	for i := range r.sets.standby {
 		m := &r.sets.standby[i]
-		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal),
+		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, VMPathName: m.File, Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal),
 			Host: plan.Printable(m.Host), Revision: m.Revision, Ready: r.sets.fit(m)}
 		if !s.Ready {
 			s.Reason, s.Message = r.why(m)
@@ -122,25 +122,26 @@ func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
 // givenUpStatuses lists the VMs that were given up, until they are members again, or in quarantine.
 func (r *report) givenUpStatuses() []v1alpha1.GivenUp {
 	var all []v1alpha1.GivenUp
-	add := func(name, moRef, instanceUUID string) {
-		if instanceUUID != "" && !slices.ContainsFunc(all, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == instanceUUID }) {
-			all = append(all, v1alpha1.GivenUp{Name: name, MoRef: moRef, InstanceUUID: instanceUUID})
+	add := func(g v1alpha1.GivenUp) {
+		if g.InstanceUUID != "" && !slices.ContainsFunc(all, func(x v1alpha1.GivenUp) bool { return x.InstanceUUID == g.InstanceUUID }) {
+			all = append(all, g)
 		}
 	}
 	for _, g := range r.facts.Group.Status.GivenUp {
 		if !r.isSettled(g.InstanceUUID) {
-			add(g.Name, g.MoRef, g.InstanceUUID)
+			add(g)
 		}
 	}
 	for _, m := range r.sets.replaced {
-		add(plan.MemberName(r.facts.Group.Name, m.Ordinal), m.MoRef, m.InstanceUUID)
+		add(v1alpha1.GivenUp{Name: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, VMPathName: m.VMPathName})
 	}
 	for i := range r.sets.givenUp {
-		add(plan.MemberName(r.facts.Group.Name, r.sets.givenUp[i].Ordinal), r.sets.givenUp[i].MoRef, r.sets.givenUp[i].InstanceUUID)
+		m := &r.sets.givenUp[i]
+		add(v1alpha1.GivenUp{Name: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, VMPathName: m.VMPathName})
 	}
 	for i := range r.sets.members {
 		if m := &r.sets.members[i]; m.givenUp {
-			add(m.name, m.MoRef, m.InstanceUUID)
+			add(v1alpha1.GivenUp{Name: m.name, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, VMPathName: m.File})
 		}
 	}
 	return all[max(0, len(all)-v1alpha1.MaxVMsGivenUp):]
@@ -174,7 +175,7 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 		m := &r.sets.members[i]
 		reason, message := r.why(m)
 		all = append(all, v1alpha1.Member{
-			Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
+			Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, VMPathName: m.File, PowerState: string(m.Power), IPs: m.IPs,
 			BootTime: r.bootTime(m, i), Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
 			HeldUntil: metav1.NewTime(m.heldUntil), VanishedAt: r.vanishedAt(m),

@@ -196,6 +196,9 @@ func (d *decision) refillable(m *member, left int) bool {
 			leaves[x.Ordinal] = true
 		}
 	}
+	if d.sets.held[m.Ordinal] { // by a stray, which would keep the group from filling the place
+		return false
+	}
 	if d.facts.hasPersistentDisks() {
 		return d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
 	}
@@ -218,7 +221,7 @@ func (d *decision) freePlaces(most int, leaves map[int32]bool) (n int) {
 // isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone.
 func (d *decision) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
 	given, ok := plan.AddressesOf(&d.facts.Group.Spec, ordinal)
-	return ok && (leaves[ordinal] || !d.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
+	return ok && (leaves[ordinal] && !d.sets.held[ordinal] || !d.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
 }
 
 // takenBeside returns the addresses that are taken once the members with the ordinals in leaves are removed. In quarantine, a VM keeps its
@@ -271,7 +274,11 @@ func (s *steps) reportNotReplaced() {
 	if fault := s.facts.sourceFault(); fault != nil {
 		s.blockClone("", *fault)
 	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves() }) {
-		s.blockClone(slices.Min(stay), s.facts.addressesFault())
+		fault := s.facts.addressesFault()
+		if held := s.heldFault(slices.Min(stay)); held != nil {
+			fault = *held
+		}
+		s.blockClone(slices.Min(stay), fault)
 	} else if len(s.decision.successors.blocked) > 0 {
 		name := s.decision.successors.blocked[0]
 		s.blockClone(name, s.facts.Pending[name].Fault)

@@ -32,9 +32,17 @@ func (c *checker) orphans(ctx context.Context) {
 	cluster := c.parts.Config.ClusterID
 	vms, folders := c.parts.Inventory.Orphans(cluster, c.roots(), c.exists)
 	for _, o := range vms {
-		c.add("orphaned VMs", Warn, fmt.Sprintf("of %s (UID %s), which is not among the VmGroups of -f: %s", o.Of, o.Of.UID, plan.AtMost(o.VMs, orphansNamed)),
-			"if no cluster has that VmGroup, delete them in vCenter, or list their paths in spec.adopt of another (the server needs --adopt-from)")
-		c.facts(Facts{"vms": count(len(o.VMs))})
+		of := fmt.Sprintf("of %s (UID %s), which is not among the VmGroups of -f", plan.Printable(o.Of.String()), plan.Printable(string(o.Of.UID)))
+		if len(o.VMs) > 0 {
+			c.add("orphaned VMs", Warn, fmt.Sprintf("%s: %s", of, plan.AtMost(o.VMs, orphansNamed)),
+				"if no cluster has that VmGroup, delete them in vCenter, or list their paths in spec.adopt of another (the server needs --adopt-from)")
+			c.facts(Facts{"vms": count(len(o.VMs))})
+		}
+		if len(o.Strays) > 0 {
+			c.add("stray VMs", Warn, fmt.Sprintf("by their stamps %s; not in that group's folder: %s", of, plan.AtMost(o.Strays, orphansNamed)),
+				"a stamp proves nothing: such a VM may have been restored from a backup, copied, or moved. Ask its owner before you delete it; to keep it, remove the key "+plan.StampKey+" from its configuration")
+			c.facts(Facts{"vms": count(len(o.Strays))})
+		}
 	}
 	for _, path := range folders {
 		c.add("orphaned folders", Warn, path+" belongs to none of the VmGroups of -f, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")

@@ -31,6 +31,8 @@ type adopter struct {
 	// VMs can be adopted. Both are immutable.
 	cluster   string
 	adoptFrom adoptFolders
+	// isStray is Inventory.IsStray.
+	isStray func(*Member) bool
 }
 
 // adoption has the candidates that a group's entries of spec.adopt name in one version of the inventory.
@@ -71,7 +73,9 @@ func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, 
 	adopted := map[string]*Member{} // by entry
 	if g := a.objects.groups[ref.UID]; g != nil {
 		for _, m := range g.refs {
-			adopted[m.Stamp.Former.Entry] = m
+			if !a.isStray(m) {
+				adopted[m.Stamp.Former.Entry] = m
+			}
 		}
 	}
 	var open []string
@@ -88,12 +92,12 @@ func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, 
 		if m == nil && len(refs) == 1 {
 			m = a.objects.members[refs[0]]
 		}
-		if m != nil && m.Stamp.UID == ref.UID {
+		if m != nil && m.Stamp.UID == ref.UID && !a.isStray(m) {
 			all = append(all, plan.Candidate{Entry: entry, MoRef: m.MoRef, Name: m.Name, Folder: m.Folder, Ordinal: m.Stamp.Ordinal, Done: true})
 			continue
 		}
 		c := plan.Candidate{Entry: entry, Ordinal: -1}
-		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !a.inReach(ref, moRef) })
+		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !a.inReach(ref, at, moRef) })
 		fault := a.single(ref, entry, refs, first)
 		if fault == nil {
 			fault = a.fill(&c, ref, at, refs[0], whole)
@@ -106,8 +110,15 @@ func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, 
 	return all
 }
 
-// inReach reports whether a rule allows groups of a namespace to adopt a VM in its place. The caller holds mu.
-func (a *adopter) inReach(ref plan.Ref, moRef string) bool {
+// inReach reports whether a rule allows groups of a namespace to adopt a VM in its place, or the VM is in the group's own folder and has its stamp.
+// The caller holds mu.
+func (a *adopter) inReach(ref plan.Ref, in *GroupFolder, moRef string) bool {
+	if m := a.objects.members[moRef]; m != nil && m.Stamp.UID == ref.UID && m.Folder != "" {
+		folder := a.objects.places.below(in.Root, ref.Namespace, ref.Name)
+		if m.Folder == folder || m.Folder == a.objects.places.below(folder, plan.QuarantineFolder) {
+			return true
+		}
+	}
 	return a.adoptFrom.Allow(ref.Namespace, a.objects.places.names(a.objects.machine(moRef).parent))
 }
 
@@ -149,7 +160,7 @@ func (a *adopter) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole w
 	x := a.objects.machine(moRef)
 	at := a.objects.places.path(x.parent, x.name)
 	switch {
-	case !a.inReach(ref, moRef):
+	case !a.inReach(ref, in, moRef):
 		return nil, -1, outOfReach(ref, moRef)
 	case a.objects.places.datacenter(x.parent) != in.datacenter:
 		return nil, -1, vcfault.ForOperator(vcfault.ReasonAdoptElsewhere, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, in.name)
@@ -216,6 +227,8 @@ func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vc
 		of = "a copy of " + of
 	}
 	switch {
+	case owner == stamp.Ours && s.UID == ref.UID: // a stray
+		return s.Ordinal, nil
 	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != a.cluster:
 		return -1, vcfault.ForOperator(vcfault.ReasonAdoptStamped, "The VM %s is %s: if it no longer is, remove the key %s from its configuration.", at, of, stamp.Key)
 	case s.Cluster == "":

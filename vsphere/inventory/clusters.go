@@ -139,7 +139,7 @@ func (n *Inventory) rulesOff(ref plan.Ref, g *group, ask *plan.Query) bool {
 	if known && last.isOf(as.group, as.clusters, as.request) {
 		return last.off
 	}
-	changes, flaw := n.objects.clusters.compare(ref, g, ask.Rules)
+	changes, flaw := n.objects.clusters.compare(ref, n.proven(ref.UID), ask.Rules)
 	as.off = len(changes) > 0 || flaw != nil
 	if !ask.Preview {
 		n.requests.mu.Lock()
@@ -367,7 +367,7 @@ func (n *Inventory) RuleChanges(ref plan.Ref, request plan.Rules) (changes []Rul
 	if !n.objects.clusters.known {
 		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "The clusters' DRS rules are being read.")
 	}
-	changes, flaw := n.objects.clusters.compare(ref, n.objects.groups[ref.UID], request)
+	changes, flaw := n.objects.clusters.compare(ref, n.proven(ref.UID), request)
 	if flaw != nil {
 		return changes, flaw
 	}

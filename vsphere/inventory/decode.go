@@ -235,7 +235,7 @@ func (m *Machine) takeText(name, v string) {
 	case "config.changeVersion":
 		m.ChangeVersion = v
 	case "config.files.vmPathName":
-		m.NamedHome = disks.NamedHome(v)
+		m.NamedHome, m.File = disks.NamedHome(v), plan.Printable(v)
 	case "guest.toolsRunningStatus":
 		m.Tools = v == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
 	}

@@ -62,7 +62,7 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 			prop("config.hardware.numCoresPerSocket", values.cores), prop("runtime.bootTime", values.boot),
 			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false),
 			prop("config.files.vmPathName", "[ds] web-0/web-0.vmx"), prop("summary.config.numVirtualDisks", int32(2))), nil)
-		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", CPU: 4, MemoryMB: 2048, CPUHotAdd: true, MemoryHotAdd: true,
+		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", File: "[ds] web-0/web-0.vmx", CPU: 4, MemoryMB: 2048, CPUHotAdd: true, MemoryHotAdd: true,
 			MaxHotMemoryMB: 65536, Boot: boot.UTC(), Tools: true}
 		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template || !m.NamedHome || m.NumDisks != 2 {
 			t.Errorf("the VM is %+v, want %+v, with 2 cores per socket, 2 disks, and files named after it", m, want)

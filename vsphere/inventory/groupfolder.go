@@ -69,37 +69,16 @@ type requester struct {
 	placement plan.Home
 }
 
-// placementOf returns the placement of a group's folder. If the stamp of a VM has another placement than the group asks for, the stamp's
-// counts: names are the lock of the ordinals only as long as all VMs of a group are in one folder.
-func (g *group) placementOf(asked plan.Home) plan.Home {
-	if g == nil || len(g.vms) == 0 {
-		return asked
-	}
-	if g.placements == nil {
-		return plan.Home{}
-	}
+// placementOf returns the placement of a group's folder. If the stamp of a VM that is the group's has another placement than the group asks for, the
+// stamp's counts: names are the lock of the ordinals only as long as all VMs of a group are in one folder.
+func placementOf(ours []plan.VM, asked plan.Home) plan.Home {
 	text := asked.String()
-	for _, placement := range g.placements {
-		if placement != text {
-			return parsePlacement(placement)
+	for i := range ours {
+		if ours[i].Home != text {
+			return parsePlacement(ours[i].Home)
 		}
 	}
 	return asked
-}
-
-// placementsOf lists the placements in the stamps of VMs. It returns nil if all stamps have the placement of the server's settings, as nearly
-// all do.
-func placementsOf(vms []plan.VM) []string {
-	if !slices.ContainsFunc(vms, func(vm plan.VM) bool { return vm.Home != "" }) {
-		return nil
-	}
-	var placements []string
-	for i := range vms {
-		if !slices.Contains(placements, vms[i].Home) {
-			placements = append(placements, vms[i].Home)
-		}
-	}
-	return placements
 }
 
 // groupFolder returns where the folders of a placement are. The settings must be known. The caller holds mu.

@@ -17,8 +17,11 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	defer n.mu.RUnlock()
 	var found []types.UID
 	for uid, g := range n.objects.groups {
-		if g.cluster == cluster && g.namespace == namespace && g.name == name {
-			found = append(found, uid)
+		for _, vm := range n.listed(uid, g) {
+			if s := &g.refs[vm.MoRef].Stamp; s.Cluster == cluster && s.Namespace == namespace && s.Name == name {
+				found = append(found, uid)
+				break
+			}
 		}
 	}
 	slices.Sort(found)
@@ -29,11 +32,13 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 func (n *Inventory) ListGroups(cluster string) (groups []plan.Listed, known bool) {
 	n.mu.RLock()
 	for uid, g := range n.objects.groups {
-		if g.cluster != cluster {
+		listed := n.listed(uid, g)
+		if len(listed) == 0 {
 			continue
 		}
-		if vms := inUse(g.vms); len(vms) > 0 {
-			groups = append(groups, plan.Listed{Ref: plan.Ref{Namespace: g.namespace, Name: g.name, UID: uid}, VMs: vms})
+		s := &g.refs[listed[0].MoRef].Stamp
+		if vms := inUse(listed); s.Cluster == cluster && len(vms) > 0 {
+			groups = append(groups, plan.Listed{Ref: plan.Ref{Namespace: s.Namespace, Name: s.Name, UID: uid}, VMs: vms})
 		}
 	}
 	known = n.known
@@ -42,6 +47,24 @@ func (n *Inventory) ListGroups(cluster string) (groups []plan.Listed, known bool
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(string(a.UID), string(b.UID)))
 	})
 	return groups, known
+}
+
+// listed returns the VMs of a group that are known to be the group's, or that are in the group's folder below the server's own: the stamp of any
+// other VM may be forged. The caller holds mu.
+func (n *Inventory) listed(uid types.UID, g *group) []plan.VM {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	unproven := func(vm plan.VM) bool {
+		if n.requests.isStray(uid, vm.MoRef, vm.InstanceUUID) || n.requests.isProven(uid, vm.MoRef, vm.InstanceUUID) {
+			return !n.requests.isProven(uid, vm.MoRef, vm.InstanceUUID) || vm.IsTemplate
+		}
+		s := &g.refs[vm.MoRef].Stamp
+		return n.folders.own == nil || vm.Folder == "" || vm.Folder != n.objects.places.below(n.folders.own.Root, s.Namespace, s.Name)
+	}
+	if !slices.ContainsFunc(g.vms, unproven) {
+		return g.vms
+	}
+	return slices.DeleteFunc(slices.Clone(g.vms), unproven)
 }
 
 // inUse returns the VMs that are neither in quarantine nor standby members. It does not change vms.
@@ -68,26 +91,32 @@ func (n *Inventory) Member(moRef string) *Member {
 	return n.objects.members[moRef]
 }
 
-// MemberNames returns the names of a group's VMs.
+// MemberNames returns the names of the VMs with a group's stamp, without the strays.
 func (n *Inventory) MemberNames(uid types.UID) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
 	var names []string
 	if g := n.objects.groups[uid]; g != nil {
 		for i := range g.vms {
-			names = append(names, g.vms[i].Name)
+			if !n.requests.isStray(uid, g.vms[i].MoRef, g.vms[i].InstanceUUID) {
+				names = append(names, g.vms[i].Name)
+			}
 		}
 	}
 	return names
 }
 
-// MemberRefs returns the VMs with the stamp of the group with that UID.
+// MemberRefs returns the VMs with the stamp of the group with that UID, without the strays.
 func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if g := n.objects.groups[uid]; g != nil {
-		for moRef := range g.refs {
-			refs = append(refs, VMRef(moRef))
+		for moRef, m := range g.refs {
+			if !n.IsStray(m) {
+				refs = append(refs, VMRef(moRef))
+			}
 		}
 	}
 	return refs

@@ -37,7 +37,7 @@ func (n *Inventory) MembersByHost(uid types.UID) map[string]int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	on := map[string]int{}
-	if g := n.objects.groups[uid]; g != nil {
+	if g := n.proven(uid); g != nil {
 		for _, m := range g.refs {
 			on[m.HostRef]++
 		}

@@ -23,6 +23,8 @@ type Inventory struct {
 	want func(moRef string)
 	// lost is called when a VM is found missing; nil without package removalcause, which finds out why.
 	lost func()
+	// seek is called when a VM's arrival is to be found out; nil without package arrival, which does that.
+	seek func()
 
 	mu           sync.RWMutex
 	known        bool
@@ -54,7 +56,7 @@ func New(changed func(types.UID)) *Inventory {
 		changed = func(types.UID) {}
 	}
 	n := &Inventory{changed: changed, unknownSince: time.Now(), reliefs: newReliefs()}
-	n.adopter.objects = &n.objects
+	n.adopter.objects, n.adopter.isStray = &n.objects, n.IsStray
 	n.folders.objects, n.folders.requests = &n.objects, &n.requests
 	n.clear()
 	return n

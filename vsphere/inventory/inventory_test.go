@@ -56,14 +56,24 @@ func somePlaces() []Place {
 }
 
 func (s *filled) publish(machines ...Machine) {
+	s.vouch(machines)
 	s.Publish(Reading{VCenter: "vc", Machines: machines})
 }
 
 func machine(uid types.UID, ordinal int32) Machine {
 	id := fmt.Sprintf("id-%s-%d", uid, ordinal)
 	stamp := stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "web", UID: uid, Generation: 1, Ordinal: ordinal, Revision: "r1", InstanceUUID: id, VCenter: "vc"}
-	return Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%s-%d", uid, ordinal), Name: plan.MemberName("web", ordinal), Power: plan.PoweredOn, Reachable: true, CPU: 2, MemoryMB: 1024},
+	return Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-%s-%d", uid, ordinal), Name: plan.MemberName("web", ordinal), Power: plan.PoweredOn, Reachable: true, CPU: 2, MemoryMB: 1024, File: fmt.Sprintf("[ds] %s-%d/web.vmx", uid, ordinal)},
 		Parent: "web", Readable: true, InstanceUUID: id, StampText: stamp.Encode()}
+}
+
+// vouch makes the VMs with a stamp members that this process cloned.
+func (n *Inventory) vouch(machines []Machine) {
+	for _, m := range machines {
+		if has, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable); owner == stamp.Ours {
+			n.Made(has.UID, plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
+		}
+	}
 }
 
 func template(moRef, name, parent string) Machine {

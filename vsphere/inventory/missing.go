@@ -25,6 +25,8 @@ type Missing struct {
 	UID types.UID
 	// Host is the name of the member's last host; empty if not known.
 	Host string
+	// File is the datastore path of its .vmx file; empty if not known.
+	File string
 	// SeenAt is when the member was last known to be in the inventory: when it was last read. If this process never read it, SeenAt is the
 	// latest of the times in its group's status at which it was there: its bootTime, or its lastTransitionTime if it is ready; zero if there
 	// is none.
@@ -49,6 +51,8 @@ type missingSet struct {
 	done goneSet
 	// by has who destroyed a VM, by the keys of done.
 	by map[string]plan.Actor
+	// destroyed are those of done, by moRef and instanceUuid, that were destroyed.
+	destroyed map[string]bool
 	// removed is, for each group, the last member that another process of the server destroyed.
 	removed map[types.UID]plan.Removed
 }
@@ -61,11 +65,19 @@ func (s *missingSet) destroyer(id plan.VMID) plan.Actor { return s.by[id.MoRef+"
 func (s *missingSet) finish(id plan.VMID, by plan.Actor) {
 	s.drop(id)
 	for _, key := range []string{id.MoRef + "/" + id.InstanceUUID, id.MoRef + "/"} {
-		delete(s.by, s.done.add(key))
+		forgotten := s.done.add(key)
+		delete(s.by, forgotten)
+		delete(s.destroyed, forgotten)
 		if by != (plan.Actor{}) {
 			s.by[key] = by
 		}
 	}
+}
+
+// destroy records that a VM was destroyed, and by whom; zero if that is not known.
+func (s *missingSet) destroy(id plan.VMID, by plan.Actor) {
+	s.finish(id, by)
+	s.destroyed[id.MoRef+"/"+id.InstanceUUID] = true
 }
 
 func (s *missingSet) put(m *Missing) {
@@ -104,6 +116,7 @@ func (n *Inventory) miss(old *Member, reused bool) {
 		return
 	}
 	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, SeenAt: old.ReadAt, Reused: reused,
+		File:     old.File,
 		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})
 }
 
@@ -113,7 +126,7 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 	if r.Ready && r.LastTransitionTime.After(seen) { // one that became unready may have left before that was noticed
 		seen = r.LastTransitionTime.Time
 	}
-	return Missing{UID: uid, Host: r.Host, Reused: reused, SeenAt: seen,
+	return Missing{UID: uid, Host: r.Host, File: r.VMPathName, Reused: reused, SeenAt: seen,
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
 
@@ -125,7 +138,7 @@ func (n *Inventory) missLocked(m Missing) {
 	}
 	if g := n.objects.groups[m.UID]; g != nil && m.InstanceUUID != "" {
 		for _, other := range g.refs {
-			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef {
+			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef && n.requests.isProven(m.UID, other.MoRef, other.InstanceUUID) {
 				n.requests.missing.finish(m.id(), plan.Actor{})
 				return
 			}
@@ -146,22 +159,25 @@ func (q *requests) forgetFormer(id plan.VMID) {
 	q.missing.finish(id, plan.Actor{})
 }
 
-// returned removes a VM from the missing ones, because it is in vCenter again, with its former moRef or another one. The caller holds mu.
-func (q *requests) returned(m *Machine, w *changes) {
+// returned notifies the group of a missing VM when a VM with its instanceUuid appears. With the same moRef it is that VM. With another one, Weigh
+// decides, if it has the group's stamp; without a stamp, it is that VM if it has the same .vmx file. returned reports whether there is such a missing
+// VM. The caller holds mu.
+func (q *requests) returned(m *Machine, w *changes) (some bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, missing := range q.missing.all {
 		if id.InstanceUUID == m.InstanceUUID {
-			w.fire[missing.UID] = true
+			some, w.fire[missing.UID] = true, true
 		}
 		switch {
 		case id.InstanceUUID != m.InstanceUUID:
 		case id.MoRef == m.MoRef:
 			q.missing.drop(id)
-		default:
+		case m.StampText == "" && m.File != "" && m.File == missing.File:
 			q.missing.finish(id, plan.Actor{})
 		}
 	}
+	return some
 }
 
 // vanishedOf returns the missing VMs of a group, by ordinal, and forgets those that are superseded. vms are the group's. The caller holds
@@ -240,7 +256,7 @@ func (n *Inventory) Decide(m Missing, c Cause) {
 	switch {
 	case same:
 	case c.Destroyed:
-		n.requests.missing.finish(m.id(), c.By)
+		n.requests.missing.destroy(m.id(), c.By)
 		if c.By.Ours {
 			n.requests.missing.removed[m.UID] = plan.Removed{Name: m.Name, MoRef: m.MoRef, At: time.Now()}
 		}
@@ -257,6 +273,6 @@ func (n *Inventory) Decide(m Missing, c Cause) {
 func (n *Inventory) Destroyed(id plan.VMID) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
-	n.requests.missing.finish(id, plan.Actor{Ours: true})
+	n.requests.missing.destroy(id, plan.Actor{Ours: true})
 	maps.DeleteFunc(n.requests.missing.removed, func(_ types.UID, r plan.Removed) bool { return r.MoRef == id.MoRef })
 }

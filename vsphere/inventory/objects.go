@@ -41,11 +41,9 @@ type Member struct {
 
 // group is the members of one group.
 type group struct {
-	namespace, name, cluster string
-	refs                     map[string]*Member
-	vms                      []plan.VM // immutable
-	placements               []string  // of the stamps; nil if all stamps have that of the settings
-	version                  uint64    // changes whenever one of its members was read
+	refs    map[string]*Member
+	vms     []plan.VM // immutable
+	version uint64    // changes whenever one of its members was read
 }
 
 // unmanagedVM is a VM that is no group's member.

@@ -13,10 +13,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// Orphans are the VMs, by their paths, whose stamps name a group that doesn't exist.
+// Orphans are the VMs, by their paths, whose stamps name a group that doesn't exist. Strays are those that are not in that group's folder: the stamp
+// of such a VM may be a copy, of a backup, or forged.
 type Orphans struct {
-	Of  plan.Ref
-	VMs []string
+	Of          plan.Ref
+	VMs, Strays []string
+}
+
+// isOf reports whether a VM of a group has the stamp of a cluster.
+func (g *group) isOf(cluster string) bool {
+	for _, m := range g.refs {
+		if m.Stamp.Cluster == cluster {
+			return true
+		}
+	}
+	return false
 }
 
 // TemplatesAt returns the templates in a folder, but not below it.
@@ -41,7 +52,7 @@ func (n *Inventory) OrphanedRules(cluster string, exists func(plan.Ref) bool) (a
 	defer n.mu.RUnlock()
 	for _, c := range n.objects.clusters.byRef {
 		add := func(kind, name string, uid apitypes.UID) {
-			if g := n.objects.groups[uid]; g != nil && g.cluster != cluster {
+			if g := n.objects.groups[uid]; g != nil && len(g.refs) > 0 && !g.isOf(cluster) {
 				return
 			}
 			if uid != "" && !exists(plan.Ref{UID: uid}) {
@@ -65,18 +76,30 @@ func (n *Inventory) Orphans(cluster string, roots []string, exists func(plan.Ref
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	inUse := map[string]bool{}
+	all := map[plan.Ref]*Orphans{} // a forged stamp can have a group's UID and other names
 	for uid, g := range n.objects.groups {
-		o := Orphans{Of: plan.Ref{Namespace: g.namespace, Name: g.name, UID: uid}}
 		for _, m := range g.refs {
 			for p := range n.objects.places.above(m.Parent) {
 				inUse[p.MoRef] = true
 			}
-			o.VMs = append(o.VMs, n.objects.places.path(m.Parent, m.Name))
+			of := plan.Ref{Namespace: m.Stamp.Namespace, Name: m.Stamp.Name, UID: uid}
+			if m.Stamp.Cluster != cluster || exists(of) {
+				continue
+			}
+			if all[of] == nil {
+				all[of] = &Orphans{Of: of}
+			}
+			if path := n.objects.places.path(m.Parent, m.Name); n.inFolderOf(m, roots) {
+				all[of].VMs = append(all[of].VMs, path)
+			} else {
+				all[of].Strays = append(all[of].Strays, path)
+			}
 		}
-		if g.cluster == cluster && !exists(o.Of) {
-			slices.Sort(o.VMs)
-			orphans = append(orphans, o)
-		}
+	}
+	for _, o := range all {
+		slices.Sort(o.VMs)
+		slices.Sort(o.Strays)
+		orphans = append(orphans, *o)
 	}
 	for ref, p := range n.objects.places.byRef {
 		in := n.objects.places.byRef[p.Parent]
@@ -90,4 +113,15 @@ func (n *Inventory) Orphans(cluster string, roots []string, exists func(plan.Ref
 	})
 	slices.Sort(folders)
 	return orphans, folders
+}
+
+// inFolderOf reports whether a VM is in the folder, or the quarantine folder, of the group that its stamp names. The caller holds mu.
+func (n *Inventory) inFolderOf(m *Member, roots []string) bool {
+	for _, root := range roots {
+		folder := n.objects.places.below(root, m.Stamp.Namespace, m.Stamp.Name)
+		if folder != "" && m.Parent != "" && (m.Parent == folder || m.Parent == n.objects.places.below(folder, plan.QuarantineFolder)) {
+			return true
+		}
+	}
+	return false
 }

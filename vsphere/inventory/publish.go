@@ -123,7 +123,9 @@ func (n *Inventory) putOther(m *Machine, old *Member, owner stamp.Owner, w *chan
 		time.AfterFunc(unstampedDelay, func() { n.changed(old.Stamp.UID) })
 	}
 	if !x.unreadable {
-		n.requests.returned(m, w) // as an unmanaged VM
+		if n.requests.returned(m, w) && !m.Whole && n.want != nil { // as an unmanaged VM, if it has that one's .vmx file
+			n.want(m.MoRef)
+		}
 	}
 	n.putUnmanaged(m.MoRef, x, w)
 	n.requests.putAdoptCandidate(m, w)
@@ -149,7 +151,6 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 		g = &group{refs: map[string]*Member{}}
 		n.objects.groups[has.UID] = g
 	}
-	g.namespace, g.name, g.cluster = has.Namespace, has.Name, has.Cluster
 	g.refs[m.MoRef] = x
 	w.groups[has.UID] = true
 	for ref, other := range g.refs { // vCenter has one VM with an instanceUuid: the hidden one was this VM, under its former moRef
@@ -175,6 +176,7 @@ func (n *Inventory) forget(ref string, w *changes) {
 	n.objects.leave(ref, w)
 	n.objects.dropUnmanaged(ref, w)
 	n.requests.dropAdoptCandidate(ref, w)
+	n.requests.forgetEvidence(ref)
 	n.folders.dropPlace(ref, w)
 }
 
@@ -260,17 +262,20 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	vms := make([]plan.VM, 0, len(g.refs))
 	for _, m := range g.refs {
 		vm := m.Stamp.Onto(m.VM)
+		vm.IsTemplate = m.Machine.Template
 		n.compare(&vm)
 		vms = append(vms, vm)
 	}
-	slices.SortFunc(vms, func(a, b plan.VM) int {
-		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
-	})
+	slices.SortFunc(vms, compareVMs)
 	if equalVMs(was, vms) {
 		return false
 	}
-	g.vms, g.placements = vms, placementsOf(vms)
+	g.vms = vms
 	return true
+}
+
+func compareVMs(a, b plan.VM) int {
+	return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
 }
 
 // equalVMs compares all fields that VMs have, or will have: a change of a field left out here would go unnoticed. (Times
@@ -296,7 +301,7 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 	}
 	for _, ref := range r.Gone {
 		if a, asked := answer(ref); asked && a.kept {
-			n.requests.missing.finish(plan.VMID{MoRef: ref}, plan.Actor{})
+			n.requests.missing.finish(plan.VMID{MoRef: ref, InstanceUUID: a.recorded.InstanceUUID}, plan.Actor{})
 		} else if asked {
 			n.missLocked(recordedMissing(a.uid, &a.recorded, false))
 		}

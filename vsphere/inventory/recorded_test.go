@@ -110,7 +110,7 @@ func TestRecordedDisksAreNamedAfterTheirVM(t *testing.T) {
 	if len(all) == 0 {
 		t.Fatal("the recorded VM has no disks")
 	}
-	record := disks.Identify(disks.Keys(devices), devices)
+	record := disks.Identify(disks.Keys(devices), devices, config.Res.Value.Files.VmPathName)
 	for _, vmx := range []string{config.Res.Value.Files.VmPathName, "[elsewhere] moved/" + path.Base(config.Res.Value.Files.VmPathName)} {
 		if foreign := disks.Foreign(devices, vmx, record); len(foreign) > 0 {
 			t.Errorf("%s is not named after %s", disks.File(foreign[0]), vmx)

@@ -24,6 +24,7 @@ type requests struct {
 	awaited                      map[string]awaited         // VMs that the reader was asked to read
 	unreported                   map[string]bool            // objects that the stream may not have reported: see unwatched
 	missing                      missingSet
+	evidence                     evidence
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
 	previews                     map[string]previewReading  // VMs that were read for a preview, by moRef
@@ -43,7 +44,8 @@ func (q *requests) clear() {
 	defer q.mu.Unlock()
 	q.requesters, q.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
 	q.placements, q.awaited, q.unreported = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
-	q.missing = missingSet{all: map[plan.VMID]*Missing{}, byMoRef: map[string][]*Missing{}, by: map[string]plan.Actor{}, removed: map[types.UID]plan.Removed{}}
+	q.evidence = newEvidence()
+	q.missing = missingSet{destroyed: map[string]bool{}, all: map[plan.VMID]*Missing{}, byMoRef: map[string][]*Missing{}, by: map[string]plan.Actor{}, removed: map[types.UID]plan.Removed{}}
 	q.adoptions, q.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	q.previews = map[string]previewReading{}
 	q.ruleRequests, q.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}

@@ -22,10 +22,12 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	defer n.mu.RUnlock()
 	s := plan.VCenterState{Known: n.known, UnknownSince: n.unknownSince, Fault: n.fault, VCenter: n.vcenter}
 	g := n.objects.groups[ref.UID]
+	var others []plan.VM
 	if g != nil {
-		s.VMs = n.recorded(g.vms, &ask)
+		s.VMs, others = n.split(ref.UID, g.vms, &ask)
+		s.VMs = n.recorded(s.VMs, &ask)
 	}
-	placement := g.placementOf(ask.Home)
+	placement := placementOf(s.VMs, ask.Home)
 	if !ask.Preview {
 		n.requests.noteRequest(ref, placement, ask.Rules.Wanted())
 	}
@@ -45,14 +47,21 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			}
 		}
 	}
+	var at *GroupFolder
+	if n.folders.own != nil {
+		at = n.folders.groupFolder(placement)
+	}
+	if len(others) > 0 {
+		s.VMs, s.Strays = n.weigh(ref, s.VMs, others, &ask, n.foldersOf(ref, at), at == nil)
+		s.VMs = n.recorded(s.VMs, &ask)
+	}
 	s.Vanished = append(s.Vanished, n.requests.vanishedOf(ref.UID, &ask, s.VMs)...)
 	s.LastRemoved = n.requests.lastRemoved(ref.UID)
 	s.RulesOff = n.rulesOff(ref, g, &ask)
-	if n.folders.own == nil {
+	if at == nil {
 		s.FolderUnknown = true
 		return s
 	}
-	at := n.folders.groupFolder(placement)
 	if !ask.Preview {
 		n.folders.keepPlacement(at)
 	}
@@ -73,6 +82,20 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Relief = n.reliefs.of(ask.Lasting, s.Target)
 	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
 	return s
+}
+
+// foldersOf returns the moRefs of a group's folder and of its quarantine folder, as far as they exist. The caller holds mu.
+func (n *Inventory) foldersOf(ref plan.Ref, at *GroupFolder) (in []string) {
+	if at == nil || at.refusal(ref) != nil {
+		return nil
+	}
+	folder := n.objects.places.below(at.Root, ref.Namespace, ref.Name)
+	for _, f := range []string{folder, n.objects.places.below(folder, plan.QuarantineFolder)} {
+		if f != "" {
+			in = append(in, f)
+		}
+	}
+	return in
 }
 
 // unstampedDelay is the time after which a VM whose stamp was removed counts as gone. vCenter's stream reports other changes much sooner.

@@ -181,6 +181,7 @@ func many() *Inventory {
 		r.Machines = append(r.Machines, Machine{VM: plan.VM{MoRef: fmt.Sprintf("vm-s%d", i), Name: fmt.Sprintf("unmanaged-%d", i)},
 			Parent: "vm", Readable: true, InstanceUUID: "x"})
 	}
+	n.vouch(r.Machines)
 	n.Publish(r)
 	n.locate("dc", "DC0", "vm", "root")
 	n.SetKnown()

@@ -166,15 +166,6 @@ func between(begin, end time.Time) types.EventFilterSpec {
 	return types.EventFilterSpec{EventTypeId: departures, Time: &types.EventFilterSpecByTime{BeginTime: &begin, EndTime: &end}}
 }
 
-// newer reports whether event a is newer than b: by their times or, if these are equal, by their keys. Keys are int32 and overflow
-// to negative ones (vcenter-event-broker-appliance#809). newer uses the sign of their difference, which stays right because it overflows, too.
-func newer(a, b *types.Event) bool {
-	if at, of := session.TimeOf(a), session.TimeOf(b); !at.Equal(of) {
-		return at.After(of)
-	}
-	return a.Key-b.Key > 0
-}
-
 // lastOf returns the newest event of a VM's departure: the VM's own, otherwise its host's. After a restore from a backup, the VM's moRef may
 // be another VM's, and the event may be about that one: lastOf compares the VM's names.
 func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent) {
@@ -191,7 +182,7 @@ func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent
 				own, last = true, nil
 			}
 		}
-		if its && (last == nil || newer(e, last.GetEvent())) {
+		if its && (last == nil || session.Newer(e, last.GetEvent())) {
 			last = event
 		}
 	}
@@ -210,7 +201,7 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 		}
 	}
 	slices.SortFunc(renames, func(a, b *types.VmRenamedEvent) int {
-		if newer(a.GetEvent(), b.GetEvent()) {
+		if session.Newer(a.GetEvent(), b.GetEvent()) {
 			return 1
 		}
 		return -1

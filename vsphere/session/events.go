@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -10,6 +11,9 @@ import (
 
 // eventPage is how many events one call asks for; vCenter allows no more.
 const eventPage = 1000
+
+// pagesMost bounds the pages of one query: a server that repeats a page must not be asked for ever.
+const pagesMost = 2000
 
 // Events reads vCenter's events that match a filter, beginning with the oldest, and calls take with each, until take returns false. It keeps
 // only one page in memory: a vCenter may have hundreds of thousands of events. It uses a collector, because QueryEvents returns only one page,
@@ -27,7 +31,7 @@ func Events(ctx context.Context, s *Session, filter types.EventFilterSpec, take 
 		defer cancel()
 		_, _ = methods.DestroyCollector(ctx, s.Vim, &types.DestroyCollector{This: collector})
 	}()
-	for {
+	for range pagesMost {
 		page, err := methods.ReadNextEvents(ctx, s.Vim, &types.ReadNextEvents{This: collector, MaxCount: eventPage})
 		if err != nil || len(page.Returnval) == 0 {
 			return err
@@ -38,6 +42,7 @@ func Events(ctx context.Context, s *Session, filter types.EventFilterSpec, take 
 			}
 		}
 	}
+	return fmt.Errorf("vCenter's events do not end after %d pages", pagesMost)
 }
 
 // UserOf returns the account that an event names; "" for none. Events that a host reports name "User", which is not an account: ManageIQ
@@ -52,3 +57,12 @@ func UserOf(e *types.Event) string {
 // TimeOf returns the time of an event in milliseconds. vCenter stores milliseconds, but its recorded events are often one microsecond short
 // ("…30.122999Z"), so the later of two events in one millisecond can have the earlier time.
 func TimeOf(e *types.Event) time.Time { return e.CreatedTime.Round(time.Millisecond) }
+
+// Newer reports whether event a is newer than b: by their times or, if these are equal, by their keys. Keys are int32 and overflow
+// to negative ones (vcenter-event-broker-appliance#809). Newer uses the sign of their difference, which stays right because it overflows, too.
+func Newer(a, b *types.Event) bool {
+	if at, of := TimeOf(a), TimeOf(b); !at.Equal(of) {
+		return at.After(of)
+	}
+	return a.Key-b.Key > 0
+}

@@ -16,7 +16,7 @@ import (
 
 // Key is the extraConfig key of the stamp. It does not begin with guestinfo., because guests can write such keys. It has
 // dots and no slash, like vCenter's own keys: nothing documents that a name in a .vmx file may have a slash.
-const Key = "codeconnect.vmworld.com.vmgroup.stamp"
+const Key = plan.StampKey
 
 // format is the version that this server writes and reads.
 const format = 1

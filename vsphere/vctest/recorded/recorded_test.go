@@ -92,7 +92,7 @@ func TestARecordedDiskHasOneUUIDThroughItsSnapshots(t *testing.T) {
 		t.Errorf("want a disk and three snapshots' deltas, each with its own file and contentId: %v, %v", files, contents)
 	}
 	before := []types.BaseVirtualDevice{&types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 2000, Backing: base}}}
-	record := disks.Identify(disks.Keys(before), before)
+	record := disks.Identify(disks.Keys(before), before, "")
 	if foreign := disks.Foreign(devices.VirtualDevice, "[elsewhere] moved/VMware-Audit.vmx", record); len(foreign) > 0 {
 		t.Errorf("with the record %s from before the snapshots, the VM's own disk is foreign", record)
 	}

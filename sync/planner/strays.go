@@ -1,0 +1,120 @@
+// This file has the VMs with the group's stamp that nothing shows to be the group's (plan.Weigh). No stage but the telling ones sees more of them than
+// their ordinals, so no step is ever planned for one.
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// sortStrays takes the ordinals that strays hold. A stray whose arrival is being looked up may be a clone of another replica, so it counts as arriving.
+// One that holds its ordinal otherwise leaves the group with a member too few, until an operator decides; it never makes the group one too many.
+func (s *sets) sortStrays() {
+	for i := range s.facts.State.Strays {
+		x := &s.facts.State.Strays[i]
+		if !x.Holds || s.held[x.Ordinal] || slices.ContainsFunc(s.facts.State.Candidates, func(c plan.Candidate) bool { return c.MoRef == x.MoRef && !c.Done }) {
+			continue // spec.adopt makes it the member
+		}
+		s.held[x.Ordinal] = true
+		if s.has(x.Ordinal) || s.isNotFound(x.Ordinal) || s.isStandby(x.Ordinal) || slices.Contains(s.arriving, x.Ordinal) || !x.Quarantined.IsZero() && !x.Pending {
+			continue
+		}
+		if x.Pending || !s.facts.Finalizing && s.ordinals+len(s.arriving) < s.facts.want {
+			s.arriving = append(s.arriving, x.Ordinal)
+		}
+	}
+}
+
+// isStray reports whether a recorded VM is a stray now: one that was converted to a template.
+func (f *facts) isStray(moRef, instanceUUID string) bool {
+	return slices.ContainsFunc(f.State.Strays, func(x plan.Stray) bool {
+		return x.MoRef == moRef && (instanceUUID == "" || x.InstanceUUID == "" || x.InstanceUUID == instanceUUID)
+	})
+}
+
+// holdStrays says why ordinals of strays aren't filled.
+func (s *steps) holdStrays() {
+	for i := range s.facts.State.Strays {
+		x := &s.facts.State.Strays[i]
+		name := plan.MemberName(s.facts.Group.Name, x.Ordinal)
+		switch {
+		case !x.Holds || !slices.Contains(s.sets.arriving, x.Ordinal):
+		case x.Pending:
+			s.faults = append(s.faults, named{Who: name, Fault: plan.Fault{Reason: plan.ReasonStrayVM, Message: fmt.Sprintf("finding out whether the VM %s is the group's: %s", x.MoRef, x.Why)}})
+		case !s.facts.Finalizing:
+			s.faults = append(s.faults, named{Who: name, Fault: *s.heldFault(name)})
+		}
+	}
+}
+
+// heldFault is why the ordinal of a member can't be filled because of a stray; nil if no stray holds it.
+func (s *steps) heldFault(name string) *plan.Fault {
+	for i := range s.facts.State.Strays {
+		if x := &s.facts.State.Strays[i]; x.Holds && plan.MemberName(s.facts.Group.Name, x.Ordinal) == name {
+			return &plan.Fault{Reason: plan.ReasonStrayVM, NeedsOperator: !x.Pending,
+				Message: fmt.Sprintf("it is not cloned, because the VM %s has its stamp, and %s: %s", strayName(x), x.Why, plan.RemedyFor(x))}
+		}
+	}
+	return nil
+}
+
+func strayName(x *plan.Stray) string {
+	return fmt.Sprintf("%s (%s)", plan.Printable(cmp.Or(x.Path, x.Name)), x.MoRef)
+}
+
+// templatesKept names the members that are templates now and whose ordinals the group doesn't need, as it has enough members.
+func (r *report) templatesKept() (texts []string) {
+	for i := range r.facts.State.Strays {
+		if x := &r.facts.State.Strays[i]; x.IsTemplate && x.Holds && (r.facts.Finalizing || !slices.Contains(r.sets.arriving, x.Ordinal)) {
+			texts = append(texts, fmt.Sprintf("%s was %s, is a template now, and is kept", strayName(x), plan.MemberName(r.facts.Group.Name, x.Ordinal)))
+		}
+	}
+	return texts
+}
+
+// straysText names the strays and says what to do; empty if there is none.
+func (r *report) straysText() string {
+	var names []string
+	remedy := ""
+	for i := range r.facts.State.Strays {
+		if x := &r.facts.State.Strays[i]; !x.Pending {
+			names, remedy = append(names, fmt.Sprintf("%s: %s", strayName(x), x.Why)), plan.RemedyFor(x)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "VMs with the group's stamp that are not the group's, and that the server does not touch: " + plan.AtMost(names, 5) + "; " + remedy
+}
+
+// strayStatuses lists the strays that are decided, those first that the stored status lists, so that these stay when there are too many.
+func (r *report) strayStatuses() (all []v1alpha1.Stray) {
+	was := r.facts.Group.Status.Strays
+	listed := func(s v1alpha1.Stray) int32 {
+		return 1 - oneIf(slices.ContainsFunc(was, func(w v1alpha1.Stray) bool { return w.MoRef == s.MoRef && w.InstanceUUID == s.InstanceUUID }))
+	}
+	for i := range r.facts.State.Strays {
+		if x := &r.facts.State.Strays[i]; !x.Pending {
+			all = append(all, v1alpha1.Stray{Name: plan.Printable(x.Name), Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID,
+				Template: x.IsTemplate && x.Holds, Message: plan.Printable(x.Why)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b v1alpha1.Stray) int { return cmp.Compare(listed(a), listed(b)) })
+	return all[:min(len(all), v1alpha1.MaxStrays)]
+}
+
+// strayEvents tell of strays that the stored status doesn't list.
+func (r *report) strayEvents(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
+	for _, s := range is.Strays {
+		if !slices.ContainsFunc(r.facts.Group.Status.Strays, func(w v1alpha1.Stray) bool { return w.MoRef == s.MoRef && w.InstanceUUID == s.InstanceUUID }) {
+			all = append(all, plan.Event{Warning: true, Reason: plan.ReasonStrayVM, What: "Not the group's, although they have its stamp, and never touched:",
+				Member: fmt.Sprintf("%s (%s): %s", s.Name, s.MoRef, s.Message), At: r.facts.Now, Key: plan.ReasonStrayVM + "/" + s.MoRef + "/" + s.InstanceUUID})
+		}
+	}
+	return all
+}

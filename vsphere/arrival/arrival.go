@@ -1,0 +1,167 @@
+// Package arrival finds out, from vCenter's events, how VMs came into vCenter's inventory: by a clone of the server, by another hand, or with a host.
+// It has no lock: only Run uses a Finder's state.
+//
+// vCenter posts VmClonedEvent for a clone of a VM, and VmDeployedEvent for a clone of a template, both about the new VM ([doc] VmClonedEvent,
+// VmDeployedEvent). Events about a VM that is in the inventory can be queried by its moRef.
+package arrival
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// asks are the times, after a VM was first sought, at which its events are queried if it had none: vCenter may store them late.
+var asks = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second, time.Minute}
+
+// retry is the time after which a query is repeated that vCenter did not answer.
+const retry = 5 * time.Second
+
+// arrivalsMost bounds the events that are read about one VM, which comes into the inventory a few times at most.
+const arrivalsMost = 1000
+
+// kinds are the events that say how a VM came.
+var kinds = []string{"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent"}
+
+// Inventory has the VMs whose arrivals are to be found out.
+type Inventory interface {
+	// Sought lists them.
+	Sought() []inventory.Sought
+	// Tell records an answer.
+	Tell(inventory.Sought, plan.Arrival)
+}
+
+// Finder finds out how VMs came into vCenter's inventory.
+type Finder struct {
+	calls     inventory.Caller
+	inventory Inventory
+	log       zerolog.Logger
+	wake      chan struct{} // a VM is sought; its capacity is 1
+
+	asked map[plan.VMID]int // how often; only Run uses it
+}
+
+// New returns a Finder. It makes no query before Run.
+func New(calls inventory.Caller, n Inventory, log zerolog.Logger) *Finder {
+	return &Finder{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), asked: map[plan.VMID]int{}}
+}
+
+// Wake tells the Finder that a VM is sought.
+func (f *Finder) Wake() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run finds out about VMs until ctx ends.
+func (f *Finder) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		next, err := f.round(ctx)
+		if err != nil {
+			f.log.Debug().Err(err).Msg("cannot read vCenter's events about new VMs")
+			if !session.Sleep(ctx, retry) {
+				return
+			}
+			continue
+		}
+		var due <-chan time.Time
+		if !next.IsZero() {
+			timer := time.NewTimer(time.Until(next))
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-f.wake:
+		case <-due:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// round queries the events about each VM that is due, and returns when the next one is; zero if none is. If vCenter did not answer, round returns an
+// error. If vCenter answers with a fault, it counts as an answer without events: they may never be readable.
+func (f *Finder) round(ctx context.Context) (next time.Time, err error) {
+	sought := f.inventory.Sought()
+	known := make(map[plan.VMID]bool, len(sought))
+	for _, s := range sought {
+		known[s.VMID] = true
+		if due := s.Since.Add(asks[f.asked[s.VMID]]); time.Now().Before(due) {
+			next = earlier(next, due)
+			continue
+		}
+		found, err := f.find(ctx, s)
+		if err != nil && session.IsFatal(err) {
+			return next, err
+		}
+		f.asked[s.VMID]++
+		if found.How == "" && err == nil && s.Patient && f.asked[s.VMID] < len(asks) {
+			next = earlier(next, s.Since.Add(asks[f.asked[s.VMID]]))
+			continue
+		}
+		delete(f.asked, s.VMID)
+		f.log.Debug().Str("moRef", s.MoRef).Str("how", string(found.How)).Str("user", found.User).Msg("how a VM came into the inventory")
+		f.inventory.Tell(s, found)
+	}
+	for id := range f.asked {
+		if !known[id] {
+			delete(f.asked, id)
+		}
+	}
+	return next, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// find returns what the newest event says. vCenter gives a moRef to another VM only after a restore, which loses the newer events.
+func (f *Finder) find(ctx context.Context, s inventory.Sought) (found plan.Arrival, err error) {
+	err = f.calls.Call(ctx, func(ctx context.Context, on *session.Session) error {
+		found = plan.Arrival{}
+		var newest *types.Event
+		some := 0
+		return session.Events(ctx, on, types.EventFilterSpec{
+			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(s.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
+			EventTypeId: kinds,
+		}, func(event types.BaseEvent) bool {
+			e := event.GetEvent()
+			some++
+			if how := comingOf(event); how != "" && (newest == nil || session.Newer(e, newest)) {
+				newest = e
+				user := session.UserOf(e)
+				found = plan.Arrival{How: how, At: session.TimeOf(e), User: user, Ours: on.User != "" && strings.EqualFold(user, on.User)}
+				if e.Vm != nil {
+					found.Name = naming.Unescape(e.Vm.Name)
+				}
+			}
+			return some < arrivalsMost
+		})
+	})
+	return found, err
+}
+
+func comingOf(event types.BaseEvent) plan.Coming {
+	switch event.(type) {
+	case *types.VmCreatedEvent:
+		return plan.Created
+	case *types.VmClonedEvent, *types.VmDeployedEvent:
+		return plan.Cloned
+	case *types.VmRegisteredEvent:
+		return plan.Registered
+	case *types.VmDiscoveredEvent:
+		return plan.Discovered
+	}
+	return ""
+}
