@@ -49,7 +49,7 @@ var allowed = map[string]struct {
 	"vsphere/naming":              {ours: []string{"vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/places":              {ours: []string{"vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/role":                {ours: []string{"vsphere/session"}},
-	"vsphere/session/sessiontest": {ours: []string{"vsphere/session", "vsphere/vcsim", "vsphere/vctest"}, theirs: []string{"zerolog"}},
+	"vsphere/session/sessiontest": {ours: []string{"vsphere/session", "vsphere/vcsim", "vsphere/vctest"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/recording":           {theirs: []string{"govmomi"}},
 	"vsphere/stamp":               {ours: []string{"sync/plan"}},
 	"vsphere/tagging":             {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},

@@ -96,13 +96,12 @@ func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.
 	if defs, known := b.read(s); known {
 		return defs, nil
 	}
-	o, err := session.ReadProps(ctx, s, manager, "field")
-	if err != nil {
+	var defs types.ArrayOfCustomFieldDef
+	if _, err := session.ReadProps(ctx, s, manager, session.To("field", &defs)); err != nil {
 		return nil, err
 	}
-	defs := session.Prop[types.ArrayOfCustomFieldDef](o, "field").CustomFieldDef
-	b.write(s, defs)
-	return defs, nil
+	b.write(s, defs.CustomFieldDef)
+	return defs.CustomFieldDef, nil
 }
 
 // valueOf returns the VM's value of an attribute; empty if it has none.

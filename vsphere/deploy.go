@@ -46,9 +46,6 @@ const abandonedAfter = 5 * time.Minute
 // deployedKey is the extraConfig key of the record of a deployed template.
 const deployedKey = "codeconnect.vmworld.com.vmgroup.library"
 
-// DeployedPath is the property that IsDeployed reads.
-const DeployedPath = `config.extraConfig["` + deployedKey + `"]`
-
 // deployedRecord names the item that a template was deployed from, and the cluster of the server, for people.
 type deployedRecord struct {
 	Item    string `json:"item"`
@@ -56,10 +53,8 @@ type deployedRecord struct {
 	Cluster string `json:"cluster,omitempty"`
 }
 
-// IsDeployed reports whether a server deployed a template. o must have DeployedPath.
-func IsDeployed(o session.Object) bool {
-	return session.Prop[types.OptionValue](o, DeployedPath).Value != nil
-}
+// Deployed is the property with the record of a template that a server deployed from an OVF.
+func Deployed(record *string) session.Property { return session.Option(deployedKey, record) }
 
 // deployedNotes returns the notes that a VM has from the beginning of its deployment.
 func deployedNotes(ovf *library.OVF) string {
@@ -85,10 +80,13 @@ func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *lib
 	if found, err = d.Child(ctx, at.Root, name); err != nil || found.Value == "" {
 		return found, false, err
 	}
-	var o session.Object
+	var text, notes string
+	var template bool
+	var power types.VirtualMachinePowerState
 	if found.Type == session.VMType {
-		err = d.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-			o, err = session.ReadProps(ctx, s, found, "config.template", "config.annotation", "runtime.powerState", DeployedPath)
+		err = d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+			_, err := session.ReadProps(ctx, s, found, session.To("config.template", &template), session.To("config.annotation", &notes),
+				session.To("runtime.powerState", &power), Deployed(&text))
 			return err
 		})
 	}
@@ -99,13 +97,11 @@ func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *lib
 		return found, false, err
 	}
 	var record deployedRecord
-	text, _ := session.Prop[types.OptionValue](o, DeployedPath).Value.(string)
 	ours := text != "" && json.Unmarshal([]byte(text), &record) == nil && record.Item == ovf.ID && record.Version == ovf.Version
-	template, off := session.Prop[bool](o, "config.template"), session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOff
 	switch {
 	case ours && template:
 		return found, true, nil
-	case template || !off || session.Prop[string](o, "config.annotation") != deployedNotes(ovf):
+	case template || power != types.VirtualMachinePowerStatePoweredOff || notes != deployedNotes(ovf):
 		return found, false, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s in %s, of the template of the content library's item %q, is taken by something else: rename, move or remove it.", name, at.RootPath, ovf.Name)
 	}
 	return found, false, nil
@@ -318,11 +314,11 @@ func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.Man
 	waiting := vcfault.ForRetry(vcfault.ReasonLibraryReading, "The content library's item %q is being deployed by another process.", ovf.Name)
 	var running, complete bool
 	err := d.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, vm, DeployedPath)
-		if err != nil {
+		var record string
+		if _, err := session.ReadProps(ctx, s, vm, Deployed(&record)); err != nil {
 			return err
 		}
-		complete = IsDeployed(o)
+		complete = record != ""
 		all, err := tasks.Recent(ctx, s)
 		running = slices.ContainsFunc(all, func(t types.TaskInfo) bool {
 			return tasks.Unfinished(&t) && (t.Entity != nil && *t.Entity == vm || strings.Contains(strings.ToLower(t.DescriptionId), "importvapp"))

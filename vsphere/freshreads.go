@@ -21,7 +21,7 @@ func (c calls) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (
 	var now FreshVM
 	o, err := c.freshObject(ctx, vm)
 	if err == nil && o.Found {
-		now.take(o)
+		o.Into(now.properties())
 	}
 	return &now, err
 }
@@ -53,12 +53,9 @@ func (c calls) recheckLease(ctx context.Context) error {
 // freshFolder reads a folder.
 func (c calls) freshFolder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
 	o, err := c.freshObject(ctx, folder)
-	return freshFolder{
-		Name:     session.Prop[string](o, "name"),
-		Parent:   session.Prop[types.ManagedObjectReference](o, "parent").Value,
-		Children: session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference, // an empty list may be left out
-		Seen:     o.Found && !o.Withheld,
-	}, err
+	x := freshFolder{Seen: o.Found && !o.Withheld}
+	o.Into(x.properties())
+	return x, err
 }
 
 // freshObject reads a VM or a folder.

@@ -24,16 +24,19 @@ type FreshVM struct {
 	Tracks, Snapshots bool
 }
 
-func (x *FreshVM) take(o session.Object) {
-	x.InstanceUUID = session.Prop[string](o, "config.instanceUuid")
-	x.ChangeVersion = session.Prop[string](o, "config.changeVersion")
-	x.File = session.Prop[string](o, "config.files.vmPathName")
-	x.Hardware = session.Prop[string](o, "config.version")
-	x.Tracks = session.Prop[bool](o, "config.changeTrackingEnabled")
-	x.Devices = session.Devices(o)
-	x.Power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
-	x.Snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0
-	x.Stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+// properties are what a fresh read asks for.
+func (x *FreshVM) properties() session.Properties {
+	return session.Properties{
+		session.Option(stamp.Key, &x.Stamp),
+		session.To("config.instanceUuid", &x.InstanceUUID),
+		session.To("config.changeVersion", &x.ChangeVersion),
+		session.To("config.files.vmPathName", &x.File),
+		session.To("config.version", &x.Hardware),
+		session.To("config.changeTrackingEnabled", &x.Tracks),
+		session.Devices(&x.Devices),
+		session.To("runtime.powerState", &x.Power),
+		session.Taking("rootSnapshot", func(v types.ArrayOfManagedObjectReference) { x.Snapshots = len(v.ManagedObjectReference) > 0 }),
+	}
 }
 
 // ForeignDisks returns the disks that neither the clone of the VM nor the spec added.
@@ -62,13 +65,20 @@ type freshFolder struct {
 	Seen bool
 }
 
+func (x *freshFolder) properties() session.Properties {
+	return session.Properties{
+		session.To("name", &x.Name),
+		session.Taking("parent", func(v types.ManagedObjectReference) { x.Parent = v.Value }),
+		session.Refs("childEntity", &x.Children), // an empty list may be left out
+	}
+}
+
 // freshSpec selects the properties that ReadFresh and freshFolder return, of refs.
 func freshSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{
 		PropSet: []types.PropertySpec{
-			{Type: "Folder", PathSet: []string{"name", "parent", "childEntity"}},
-			{Type: "VirtualMachine", PathSet: []string{stamp.Path, "config.instanceUuid", "config.changeVersion", "config.files.vmPathName",
-				"config.version", "config.changeTrackingEnabled", "config.hardware.device", "runtime.powerState", "rootSnapshot"}},
+			{Type: "Folder", PathSet: new(freshFolder).properties().Paths()},
+			{Type: session.VMType, PathSet: new(FreshVM).properties().Paths()},
 		},
 		ReportMissingObjectsInResults: types.NewBool(len(refs) > 1),
 	}

@@ -43,10 +43,11 @@ func (x *upgrades) mixed(version int32) bool {
 
 // readUpgrades reads the hardware versions to which the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
 func readUpgrades(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) (*upgrades, error) {
-	o, err := session.ReadProps(ctx, s, cluster, "name", "environmentBrowser")
-	x := &upgrades{cluster: naming.Unescape(session.Prop[string](o, "name")), hosts: map[int32][]types.ManagedObjectReference{}}
-	browser, has := session.LookUp[types.ManagedObjectReference](o, "environmentBrowser")
-	if err != nil || !has {
+	var name string
+	var browser types.ManagedObjectReference
+	_, err := session.ReadProps(ctx, s, cluster, session.To("name", &name), session.To("environmentBrowser", &browser))
+	x := &upgrades{cluster: naming.Unescape(name), hosts: map[int32][]types.ManagedObjectReference{}}
+	if err != nil || browser.Value == "" {
 		return x, err
 	}
 	all, err := methods.QueryConfigOptionDescriptor(ctx, s.Vim, &types.QueryConfigOptionDescriptor{This: browser})

@@ -26,8 +26,19 @@ import (
 type cloneHost struct {
 	ref                  types.ManagedObjectReference
 	name                 string
-	usable               bool // connected, and not in maintenance mode
+	connection           types.HostSystemConnectionState
+	maintained           bool // in maintenance mode
 	datastores, networks []types.ManagedObjectReference
+}
+
+func (h *cloneHost) properties() session.Properties {
+	return session.Properties{
+		session.To("name", &h.name),
+		session.To("runtime.inMaintenanceMode", &h.maintained),
+		session.To("runtime.connectionState", &h.connection),
+		session.Refs("datastore", &h.datastores),
+		session.Refs("network", &h.networks),
+	}
 }
 
 // readHosts reads the hosts of a cluster, and sorts them by name.
@@ -35,15 +46,13 @@ func readHosts(ctx context.Context, s *session.Session, cluster types.ManagedObj
 	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: cluster, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ComputeResource", Path: "host"}}}},
-		PropSet: []types.PropertySpec{{Type: "HostSystem", PathSet: []string{"name", "runtime.connectionState", "runtime.inMaintenanceMode", "datastore", "network"}}},
+		PropSet: []types.PropertySpec{{Type: "HostSystem", PathSet: new(cloneHost).properties().Paths()}},
 	})
 	all := make([]cloneHost, 0, len(objects))
 	for _, o := range objects {
-		connected := session.Prop[types.HostSystemConnectionState](o, "runtime.connectionState") == types.HostSystemConnectionStateConnected
-		all = append(all, cloneHost{ref: o.Ref, name: session.Prop[string](o, "name"),
-			usable:     connected && !session.Prop[bool](o, "runtime.inMaintenanceMode"),
-			datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
-			networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference})
+		h := cloneHost{ref: o.Ref}
+		o.Into(h.properties())
+		all = append(all, h)
 	}
 	slices.SortFunc(all, func(a, b cloneHost) int { return strings.Compare(a.name, b.name) })
 	return all, err
@@ -51,7 +60,7 @@ func readHosts(ctx context.Context, s *session.Session, cluster types.ManagedObj
 
 // takes reports whether the host can run a clone that needs that datastore and those networks.
 func (h *cloneHost) takes(datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) bool {
-	return h.usable && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
+	return h.connection == types.HostSystemConnectionStateConnected && !h.maintained && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 

@@ -77,9 +77,10 @@ func (l *lookups) storageOf(ctx context.Context, s *session.Session, d places.Da
 // findHostGroup checks that a cluster has a DRS host group of that name.
 func (l *lookups) findHostGroup(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference, name string) error {
 	_, err := session.LookUpIn(ctx, s, &l.hostGroups, cluster.Value, func() (*hostGroups, error) {
-		o, err := session.ReadProps(ctx, s, cluster, "name", "configurationEx")
-		config := session.Prop[types.ClusterConfigInfoEx](o, "configurationEx")
-		return &hostGroups{naming.Unescape(session.Prop[string](o, "name")), inventory.HostGroups(&config)}, err
+		var name string
+		var config types.ClusterConfigInfoEx
+		_, err := session.ReadProps(ctx, s, cluster, session.To("name", &name), session.To("configurationEx", &config))
+		return &hostGroups{naming.Unescape(name), inventory.HostGroups(&config)}, err
 	}, func(g *hostGroups) (string, error) {
 		if has, found := inventory.FindHostGroup(g.names, name); found {
 			return has, nil

@@ -222,17 +222,15 @@ type unprepared struct {
 
 // readUnprepared reads the properties that a preparation changes. It fails if the VM has changed since the inventory read it.
 func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, devices bool) (*unprepared, error) {
-	paths := []string{"config.changeVersion", "customValue"}
-	if devices {
-		paths = append(paths, "config.hardware.device", "config.version", "config.files.vmPathName")
-	}
 	now := unprepared{member: m, given: plan.DisksIn(m.Stamp.Given)}
 	var changeVersion string
+	all := session.Properties{session.To("config.changeVersion", &changeVersion),
+		session.Taking("customValue", func(v types.ArrayOfCustomFieldValue) { now.values = v.CustomFieldValue })}
+	if devices {
+		all = append(all, session.Devices(&now.devices), session.To("config.version", &now.version), session.To("config.files.vmPathName", &now.file))
+	}
 	err := p.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, p.vm(), paths...)
-		changeVersion = session.Prop[string](o, "config.changeVersion")
-		now.values = session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue
-		now.devices, now.version, now.file = session.Devices(o), session.Prop[string](o, "config.version"), session.Prop[string](o, "config.files.vmPathName")
+		_, err := session.ReadProps(ctx, s, p.vm(), all...)
 		return err
 	})
 	if err == nil && changeVersion != m.ChangeVersion {

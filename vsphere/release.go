@@ -47,11 +47,13 @@ func (d adoption) release(ctx context.Context) error {
 // clearOwner adds to spec the removal of the owner from the VM's notes and managedBy, if they name the group.
 func (d adoption) clearOwner(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
 	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, d.vm(), "config.annotation", "config.managedBy")
-		if session.Prop[string](o, "config.annotation") == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
+		var notes string
+		var by types.ManagedByInfo
+		_, err := session.ReadProps(ctx, s, d.vm(), session.To("config.annotation", &notes), session.To("config.managedBy", &by))
+		if notes == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
 			spec.Annotation = formerNoteOf(d.ref, d.action.VM)
 		}
-		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets managedBy
+		if by.ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets managedBy
 			spec.ManagedBy = &types.ManagedByInfo{}
 		}
 		return err

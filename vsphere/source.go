@@ -21,8 +21,10 @@ import (
 
 // source is the configuration that a member is cloned from: that of a template, or of a snapshot of a template. It is immutable.
 type source struct {
-	// perSocket is the number of cores per socket; 0 if vCenter chooses it at power-on, or does not show it.
+	// perSocket is the number of cores per socket; 0 if vCenter chooses it at power-on (autoCores), or does not show it. vCenter chooses until it is set
+	// (inventory.Machine.AutoCores).
 	perSocket int32
+	autoCores bool
 	devices   []types.BaseVirtualDevice
 	// vApp reports whether the template has vApp properties, or a transport for them.
 	vApp bool
@@ -47,50 +49,41 @@ type sourceKey struct {
 	fingerprint string
 }
 
-const (
-	// vAppPath is the property that HasVAppProperties reads.
-	vAppPath = "config.vAppConfig"
-	// autoCoresPath reports whether vCenter chooses the cores per socket, as it does until they are set (inventory.Machine.AutoCores).
-	autoCoresPath = "config.hardware.autoCoresPerSocket"
-)
-
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.version", "config.firmware", vAppPath,
-		"config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax"}
-	paths = append(paths, FormerPaths()...)
+	x := new(source)
+	all := x.properties()
 	if ref.Type == session.VMType {
-		paths = append(paths, "snapshot")
+		all = append(all, session.Taking("snapshot", func(v types.VirtualMachineSnapshotInfo) { x.snapshots = &v }))
 	}
-	o, err := session.ReadProps(ctx, s, ref, paths...)
-	if err != nil {
+	if _, err := session.ReadProps(ctx, s, ref, all...); err != nil {
 		return nil, err
 	}
-	x := &source{
-		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
-		devices:   session.Devices(o),
-		vApp:      HasVAppProperties(o),
-		former:    FormerOf(o),
-		firmware:  session.Prop[string](o, "config.firmware"),
-		version:   HardwareVersion(session.Prop[string](o, "config.version")),
-		file:      session.Prop[string](o, "config.files.vmPathName"),
-		cpu:       session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation"),
-		memory:    session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation"),
-		locked:    session.Prop[bool](o, "config.memoryReservationLockedToMax"),
-	}
-	if session.Prop[bool](o, autoCoresPath) {
+	if x.autoCores {
 		x.perSocket = 0
-	}
-	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {
-		x.snapshots = &snapshots
 	}
 	return x, nil
 }
 
-// HasVAppProperties reports whether the guest of a VM, whose config.vAppConfig was read, finds an OVF environment.
-func HasVAppProperties(o session.Object) bool {
-	c := session.Prop[types.VmConfigInfo](o, vAppPath)
-	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
+// properties are those of a template and of a snapshot.
+func (x *source) properties() session.Properties {
+	return append(x.former.Properties(),
+		session.To("config.hardware.autoCoresPerSocket", &x.autoCores),
+		session.To("config.hardware.numCoresPerSocket", &x.perSocket),
+		session.Devices(&x.devices),
+		HasVAppProperties(&x.vApp),
+		session.To("config.firmware", &x.firmware),
+		session.Taking("config.version", func(v string) { x.version = HardwareVersion(v) }),
+		session.To("config.files.vmPathName", &x.file),
+		session.To("config.cpuAllocation", &x.cpu),
+		session.To("config.memoryAllocation", &x.memory),
+		session.To("config.memoryReservationLockedToMax", &x.locked),
+	)
+}
+
+// HasVAppProperties is the property that shows whether the guest of a VM finds an OVF environment.
+func HasVAppProperties(has *bool) session.Property {
+	return session.Taking("config.vAppConfig", func(c types.VmConfigInfo) { *has = len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0 })
 }
 
 // Former is what the extraConfig of a template shows about the VM that it was made from.
@@ -105,33 +98,32 @@ type Former struct {
 	Stamp stamp.Stamp
 }
 
-// FormerPaths returns the properties that FormerOf reads: entries of extraConfig, by their keys.
-func FormerPaths() []string {
-	paths := []string{stamp.Path, DeployedPath}
-	for _, key := range guest.Keys() {
-		paths = append(paths, `config.extraConfig["`+key+`"]`)
+// Properties are the entries of extraConfig that show it.
+func (x *Former) Properties() session.Properties {
+	all := session.Properties{
+		option(stamp.Key, func(text string) { x.Configured = true; x.Stamp, _ = stamp.Decode(text) }),
+		option(deployedKey, func(string) { x.deployed = true }),
 	}
-	return paths
+	for _, key := range guest.Keys() {
+		all = append(all, option(key, func(string) {
+			switch key {
+			case guest.MetadataKey, guest.OwnMetadataKey:
+				x.Configured = true
+			case guest.UserDataKey, guest.IgnitionKey:
+				x.UserData = true
+			}
+		}))
+	}
+	return all
 }
 
-// FormerOf returns what the properties of a template show about the VM that it was made from.
-func FormerOf(o session.Object) (x Former) {
-	for _, option := range session.Every[types.OptionValue](o) {
-		text, _ := option.Value.(string)
-		switch {
-		case text == "":
-		case option.Key == stamp.Key:
-			x.Configured = true
-			x.Stamp, _ = stamp.Decode(text)
-		case option.Key == deployedKey:
-			x.deployed = true
-		case option.Key == guest.MetadataKey || option.Key == guest.OwnMetadataKey:
-			x.Configured = true
-		case option.Key == guest.UserDataKey || option.Key == guest.IgnitionKey:
-			x.UserData = true
+// option is the text at a key of extraConfig, which take gets unless it is empty.
+func option(key string, take func(text string)) session.Property {
+	return session.Taking(session.OptionPath(key), func(v types.OptionValue) {
+		if text, _ := v.Value.(string); text != "" {
+			take(text)
 		}
-	}
-	return x
+	})
 }
 
 // cores returns the cores per socket to set in a clone. It is nil, so that the clone inherits the source's, if those divide the number of CPUs;

@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -121,7 +122,7 @@ var violations = []struct {
 	{"deep: stamp at first sight", "but not yet its stamp", func(w *world, _ *Options) {
 		looks := 0
 		w.ChangeReads(func(o *types.ObjectContent) {
-			without := slices.DeleteFunc(slices.Clone(o.PropSet), func(p types.DynamicProperty) bool { return p.Name == trialPath })
+			without := slices.DeleteFunc(slices.Clone(o.PropSet), func(p types.DynamicProperty) bool { return p.Name == session.OptionPath(trialKey) })
 			if len(without) < len(o.PropSet) {
 				if looks++; looks == 1 {
 					o.PropSet = without

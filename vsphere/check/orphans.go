@@ -97,11 +97,11 @@ func (c *checker) orphanedTemplates(ctx context.Context) {
 	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
 		var deployed []naming.Candidate
 		for _, t := range all {
-			o, err := session.ReadProps(ctx, s, t.Ref, vsphere.DeployedPath)
-			if err != nil {
+			var record string
+			if _, err := session.ReadProps(ctx, s, t.Ref, vsphere.Deployed(&record)); err != nil {
 				return err
 			}
-			if vsphere.IsDeployed(o) {
+			if record != "" {
 				deployed = append(deployed, t)
 			}
 		}

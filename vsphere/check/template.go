@@ -37,6 +37,7 @@ type templateInfo struct {
 	manualMAC            string // of an adapter: it is set by hand
 	space                int64  // of the disks, in bytes
 	networks, datastores []types.ManagedObjectReference
+	devices              []types.BaseVirtualDevice
 	former               vsphere.Former
 }
 
@@ -179,26 +180,37 @@ func among(names []string) string {
 
 // readTemplate reads what affects a template's clones.
 func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (x templateInfo, err error) {
-	paths := []string{"config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
-		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig",
-		"config.cpuAllocation.limit", "config.memoryAllocation.limit", "config.memoryReservationLockedToMax"}
-	o, err := session.ReadProps(ctx, s, vm, append(paths, vsphere.FormerPaths()...)...)
-	if err != nil {
+	if _, err := session.ReadProps(ctx, s, vm, x.properties()...); err != nil {
 		return x, err
 	}
-	devices := session.Devices(o)
-	x = templateInfo{
-		cpu: session.Prop[int32](o, "config.hardware.numCPU"), memory: session.Prop[int32](o, "config.hardware.memoryMB"),
-		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
-		vApp: vsphere.HasVAppProperties(o), tpm: vsphere.HasTPM(devices), newTPM: s.Has(session.TPMPolicy),
-		version: session.Prop[string](o, "config.version"), toolsOf: session.Prop[string](o, "guest.toolsVersionStatus2"),
-		disks: len(disks.In(devices)), nics: len(vsphere.NICsIn(devices)),
-		limitMHz: session.Prop[int64](o, "config.cpuAllocation.limit"), limitMB: session.Prop[int64](o, "config.memoryAllocation.limit"),
-		locked:     session.Prop[bool](o, "config.memoryReservationLockedToMax"),
-		former:     vsphere.FormerOf(o),
-		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
-		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
-	}
+	x.newTPM = s.Has(session.TPMPolicy)
+	x.inspect()
+	return x, nil
+}
+
+// properties are those that affect a template's clones.
+func (x *templateInfo) properties() session.Properties {
+	return append(x.former.Properties(),
+		session.To("config.hardware.numCPU", &x.cpu),
+		session.To("config.hardware.memoryMB", &x.memory),
+		session.Devices(&x.devices),
+		session.To("config.cpuHotAddEnabled", &x.addCPU),
+		session.To("config.memoryHotAddEnabled", &x.addMem),
+		session.To("config.version", &x.version),
+		session.To("guest.toolsVersionStatus2", &x.toolsOf),
+		session.Refs("network", &x.networks),
+		session.Refs("datastore", &x.datastores),
+		vsphere.HasVAppProperties(&x.vApp),
+		session.To("config.cpuAllocation.limit", &x.limitMHz),
+		session.To("config.memoryAllocation.limit", &x.limitMB),
+		session.To("config.memoryReservationLockedToMax", &x.locked),
+	)
+}
+
+// inspect finds what its devices say of a template.
+func (x *templateInfo) inspect() {
+	devices := x.devices
+	x.tpm, x.disks, x.nics = vsphere.HasTPM(devices), len(disks.In(devices)), len(vsphere.NICsIn(devices))
 	for _, disk := range disks.In(devices) {
 		x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
 	}
@@ -213,7 +225,6 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 			x.iso = iso.FileName
 		}
 	}
-	return x, nil
 }
 
 // describe reports what a template's clones will be like.

@@ -25,8 +25,7 @@ const (
 	scratchPrefix = "vmgroup check "
 	// trialKey is the extraConfig key of the trial VM's stamp. It differs from stamp.Key, so that nothing that reads stamps takes the VM
 	// for a member.
-	trialKey  = "codeconnect.vmworld.com.vmgroup.check"
-	trialPath = `config.extraConfig["` + trialKey + `"]`
+	trialKey = "codeconnect.vmworld.com.vmgroup.check"
 	// trialName is the name for which two clones compete.
 	trialName = "vmgroup-check-0"
 )
@@ -289,9 +288,9 @@ func (t *trial) createFolder(in types.ManagedObjectReference, name string) (made
 }
 
 // read reads properties of an object.
-func (t *trial) read(ctx context.Context, ref types.ManagedObjectReference, paths ...string) (o session.Object, err error) {
+func (t *trial) read(ctx context.Context, ref types.ManagedObjectReference, all ...session.Property) (o session.Object, err error) {
 	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		o, err = session.ReadProps(ctx, s, ref, paths...)
+		o, err = session.ReadProps(ctx, s, ref, all...)
 		return err
 	})
 	return o, err
@@ -299,15 +298,13 @@ func (t *trial) read(ctx context.Context, ref types.ManagedObjectReference, path
 
 // readTrial returns the trial stamp of a VM, "" for other VMs, and its instanceUuid.
 func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
-	o, err := t.read(ctx, vm, trialPath, "config.instanceUuid")
-	stamp, _ = session.Only[types.OptionValue](o).Value.(string)
-	return stamp, session.Prop[string](o, "config.instanceUuid"), err
+	_, err = t.read(ctx, vm, session.Option(trialKey, &stamp), session.To("config.instanceUuid", &instance))
+	return stamp, instance, err
 }
 
 // option reads one extraConfig value of a VM by its key.
 func (t *trial) option(ctx context.Context, vm types.ManagedObjectReference, key string) (value string, o session.Object, err error) {
-	o, err = t.read(ctx, vm, `config.extraConfig["`+key+`"]`)
-	value, _ = session.Only[types.OptionValue](o).Value.(string)
+	o, err = t.read(ctx, vm, session.Option(key, &value))
 	return value, o, err
 }
 

@@ -219,7 +219,8 @@ func (t *trial) on(vm types.ManagedObjectReference) error {
 
 // off powers a VM off. If the VM is off already, it starts no task.
 func (t *trial) off(ctx context.Context, vm types.ManagedObjectReference) error {
-	if o, err := t.read(ctx, vm, "runtime.powerState"); err == nil && session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOff {
+	var power types.VirtualMachinePowerState
+	if _, err := t.read(ctx, vm, session.To("runtime.powerState", &power)); err == nil && power == types.VirtualMachinePowerStatePoweredOff {
 		return nil
 	}
 	return t.powerOff(vm)

@@ -72,8 +72,9 @@ func (t *trial) addVMGroup(ctx context.Context) outcome {
 
 // findVMGroup finds the trial's VM group in the cluster's configuration; nil if it is not there.
 func (t *trial) findVMGroup(ctx context.Context) (*types.ClusterVmGroup, error) {
-	o, err := t.read(ctx, t.vmGroup.cluster, "configurationEx")
-	for _, info := range session.Prop[types.ClusterConfigInfoEx](o, "configurationEx").Group {
+	var config types.ClusterConfigInfoEx
+	_, err := t.read(ctx, t.vmGroup.cluster, session.To("configurationEx", &config))
+	for _, info := range config.Group {
 		if g, is := info.(*types.ClusterVmGroup); is && (g.Name == t.vmGroup.name || naming.Unescape(g.Name) == t.vmGroup.name) {
 			return g, err
 		}

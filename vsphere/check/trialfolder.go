@@ -99,15 +99,16 @@ func (t *trial) fullFolder(ctx context.Context) outcome {
 	if err := t.powerOff(t.vm); err != nil {
 		return failedBy(err)
 	}
-	o, err := t.read(t.end, t.vm, "config.files.vmPathName", "runtime.host")
+	var file string
+	var host types.ManagedObjectReference
+	_, err := t.read(t.end, t.vm, session.To("config.files.vmPathName", &file), session.To("runtime.host", &host))
 	if err == nil {
 		err = t.move(t.other)
 	}
 	if err != nil {
 		return failedBy(err)
 	}
-	file := session.Prop[string](o, "config.files.vmPathName")
-	t.last, t.parked = session.Prop[types.ManagedObjectReference](o, "runtime.host"), file // without DRS, registration needs the host
+	t.last, t.parked = host, file // without DRS, registration needs the host
 	if err := t.unregisterAndDestroy(t.other); err != nil {
 		t.parked = ""
 		if back := t.move(t.scratch); vcfault.MissingObject(back).Value != "" {

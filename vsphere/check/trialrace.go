@@ -83,8 +83,9 @@ func (t *trial) lookForClones() {
 			case slices.Contains(running, task.Value):
 				t.race.found++
 			default:
-				o, _ := session.ReadProps(ctx, s, task, "info.state")
-				if tasks.Unfinished(&types.TaskInfo{State: session.Prop[types.TaskInfoState](o, "info.state")}) {
+				var info types.TaskInfo
+				_, _ = session.ReadProps(ctx, s, task, session.To("info.state", &info.State))
+				if tasks.Unfinished(&info) {
 					t.race.missed++
 				}
 			}
@@ -95,16 +96,19 @@ func (t *trial) lookForClones() {
 
 // lookInside reads the VMs in the scratch folder with the properties by which the inventory identifies members.
 func (t *trial) lookInside() {
+	var stamp, instance string
+	all := session.Properties{session.To("config.instanceUuid", &instance), session.Option(trialKey, &stamp)}
 	spec := types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: t.scratch, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "Folder", Path: "childEntity"}}}},
-		PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"config.instanceUuid", trialPath}}},
+		PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: all.Paths()}},
 	}
 	_ = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error { // the next poll may succeed
 		objects, err := session.ReadObjects(ctx, s, spec)
 		for _, o := range objects {
 			t.race.seen++
-			if stamp, _ := session.Only[types.OptionValue](o).Value.(string); stamp == "" && session.Prop[string](o, "config.instanceUuid") != "" {
+			stamp, instance = "", ""
+			if o.Into(all); stamp == "" && instance != "" {
 				t.race.bare++
 			}
 		}

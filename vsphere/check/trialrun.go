@@ -28,21 +28,21 @@ type trialState struct {
 }
 
 func (t *trial) state(ctx context.Context) (x trialState, err error) {
-	o, err := t.read(ctx, t.vm, "runtime.powerState", "runtime.bootTime", "runtime.host", "guest.toolsRunningStatus", "guest.ipAddress", "guest.hostName", "guest.net",
-		"config.changeVersion")
-	x = trialState{
-		power:   session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState"),
-		tools:   session.Prop[string](o, "guest.toolsRunningStatus"),
-		address: session.Prop[string](o, "guest.ipAddress"),
-		name:    session.Prop[string](o, "guest.hostName"),
-		nics:    session.Prop[types.ArrayOfGuestNicInfo](o, "guest.net").GuestNicInfo,
-		host:    session.Prop[types.ManagedObjectReference](o, "runtime.host"),
-		version: session.Prop[string](o, "config.changeVersion"),
-	}
-	if boot, on := session.LookUp[time.Time](o, "runtime.bootTime"); on {
-		x.boot = &boot
-	}
+	_, err = t.read(ctx, t.vm, x.properties()...)
 	return x, err
+}
+
+func (x *trialState) properties() session.Properties {
+	return session.Properties{
+		session.To("runtime.powerState", &x.power),
+		session.Taking("runtime.bootTime", func(v time.Time) { x.boot = &v }),
+		session.To("runtime.host", &x.host),
+		session.To("guest.toolsRunningStatus", &x.tools),
+		session.To("guest.ipAddress", &x.address),
+		session.To("guest.hostName", &x.name),
+		session.Taking(session.GuestNet, func(v types.ArrayOfGuestNicInfo) { x.nics = v.GuestNicInfo }),
+		session.To("config.changeVersion", &x.version),
+	}
 }
 
 // running returns what experiments with a powered-on VM lack.
@@ -108,12 +108,11 @@ func (t *trial) allocate(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	o, err := t.read(ctx, t.vm, "config.cpuAllocation", "config.memoryAllocation")
-	if err != nil {
+	var cpu, memory types.ResourceAllocationInfo
+	if _, err := t.read(ctx, t.vm, session.To("config.cpuAllocation", &cpu), session.To("config.memoryAllocation", &memory)); err != nil {
 		return failedBy(err)
 	}
-	cpu, memory := session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation").Shares, session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation").Shares
-	if cpu == nil || cpu.Level != high.Level || memory == nil || *memory != custom {
+	if cpu.Shares == nil || cpu.Shares.Level != high.Level || memory.Shares == nil || *memory.Shares != custom {
 		return refuted("it does not have the shares that it was given", consequence)
 	}
 	return confirmed("changed while it is on")
@@ -132,6 +131,11 @@ func wantsTPM(t *trial, _ context.Context) string {
 	return ""
 }
 
+// keyOf is the property that shows whether a VM's files are encrypted.
+func keyOf(encrypted *bool) session.Property {
+	return session.Taking("config.keyId", func(types.CryptoKeyId) { *encrypted = true })
+}
+
 // addTPM gives the VM a virtual TPM, as the server does before a member's first power-on.
 func (t *trial) addTPM(ctx context.Context) outcome {
 	if err := t.off(ctx, t.vm); err != nil {
@@ -141,13 +145,13 @@ func (t *trial) addTPM(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(vsphere.TPMRefusal(err))
 	}
-	o, err := t.read(ctx, t.vm, "config.hardware.device", "config.keyId")
-	if err != nil {
+	var devices []types.BaseVirtualDevice
+	var encrypted bool
+	if _, err := t.read(ctx, t.vm, session.Devices(&devices), keyOf(&encrypted)); err != nil {
 		return failedBy(err)
 	}
-	_, encrypted := session.LookUp[types.CryptoKeyId](o, "config.keyId")
 	facts := Facts{"encrypted": yes(encrypted)}
-	if !vsphere.HasTPM(session.Devices(o)) {
+	if !vsphere.HasTPM(devices) {
 		return refuted("it has no virtual TPM after the task that adds one", "members lack the virtual TPM that their group asks for").with(facts)
 	}
 	return confirmed("added; its files are %s", map[bool]string{true: "encrypted", false: "not encrypted"}[encrypted]).with(facts)
@@ -178,11 +182,10 @@ func (t *trial) encrypt(ctx context.Context) outcome {
 	if now, err = t.v.ReadFresh(ctx, t.vm); err != nil {
 		return failedBy(err)
 	}
-	o, err := t.read(ctx, t.vm, "config.keyId")
-	if err != nil {
+	var home bool
+	if _, err := t.read(ctx, t.vm, keyOf(&home)); err != nil {
 		return failedBy(err)
 	}
-	_, home := session.LookUp[types.CryptoKeyId](o, "config.keyId")
 	plain := slices.DeleteFunc(disks.In(now.Devices), disks.Encrypted)
 	if facts := (Facts{"encrypted": yes(home), "plainDisks": count(len(plain))}); !home || len(plain) > 0 {
 		return refuted("its files or disks are not encrypted after the task that assigns the policy", "members run unencrypted").with(facts)

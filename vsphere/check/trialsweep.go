@@ -182,8 +182,8 @@ func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 		if slices.Contains(t.folders, child) {
 			return true, nil
 		}
-		o, err := t.read(t.end, child, "name")
-		name := session.Prop[string](o, "name")
+		var name string
+		_, err := t.read(t.end, child, session.To("name", &name))
 		return name == otherName || name == trialName, err
 	default:
 		return false, nil
@@ -220,11 +220,10 @@ func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 // children returns the current contents of a folder.
 func (t *trial) children(folder types.ManagedObjectReference) (all []types.ManagedObjectReference, err error) {
 	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, folder, "childEntity")
+		o, err := session.ReadProps(ctx, s, folder, session.Refs("childEntity", &all))
 		if o.Withheld {
 			return vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "the contents of the scratch folder are not visible: grant System.View on it")
 		}
-		all = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference
 		return err
 	})
 	return all, err

@@ -87,9 +87,8 @@ func (r *rig) vm(name string) (vm disks.VM, devices []types.BaseVirtualDevice) {
 	r.T.Helper()
 	vm.MoRef = vctest.Value(r.VCenter.Find(name)).Value
 	r.Must(r.Call(r.T.Context(), func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, types.ManagedObjectReference{Type: "VirtualMachine", Value: vm.MoRef}, "config.changeVersion", "config.hardware.device")
-		vm.ChangeVersion = session.Prop[string](o, "config.changeVersion")
-		devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+		_, err := session.ReadProps(ctx, s, types.ManagedObjectReference{Type: "VirtualMachine", Value: vm.MoRef},
+			session.To("config.changeVersion", &vm.ChangeVersion), session.Devices(&devices))
 		return err
 	}))
 	return vm, devices

@@ -28,12 +28,12 @@ func ReadCustomization(ctx context.Context, s *session.Session, name string) (*t
 	if !vcfault.Has[*types.NotFound](err) {
 		return nil, err
 	}
-	o, listErr := session.ReadProps(ctx, s, manager, "info")
-	if listErr != nil {
-		return nil, listErr
+	var all types.ArrayOfCustomizationSpecInfo
+	if _, err := session.ReadProps(ctx, s, manager, session.To("info", &all)); err != nil {
+		return nil, err
 	}
 	var names []string
-	for _, info := range session.Prop[types.ArrayOfCustomizationSpecInfo](o, "info").CustomizationSpecInfo {
+	for _, info := range all.CustomizationSpecInfo {
 		names = append(names, info.Name)
 	}
 	if len(names) == 0 {

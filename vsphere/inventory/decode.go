@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -40,11 +41,13 @@ func (r *Reading) decode(objects []types.ObjectContent) {
 			}
 		}
 	}
+	var x answer
+	all := x.properties()
 	for i := range objects {
 		switch o := &objects[i]; o.Obj.Type {
 		case "HostSystem":
 		case "VirtualMachine":
-			r.Machines = append(r.Machines, decodeMachine(o, hosts))
+			r.Machines = append(r.Machines, x.decode(o, all, hosts))
 		default:
 			r.Places = append(r.Places, decodePlace(o))
 		}
@@ -150,121 +153,79 @@ func HostGroups(c *types.ClusterConfigInfoEx) (names []string) {
 	return names
 }
 
-func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
-	m := Machine{VM: plan.VM{MoRef: o.Obj.Value}}
-	var state, primary string
-	var nics []types.GuestNicInfo
-	for _, p := range o.PropSet { // a property that vCenter leaves unset is not in PropSet, so its field stays unknown
-		switch v := p.Val.(type) {
-		case string:
-			if p.Name == "guest.ipAddress" {
-				primary = v
-			} else {
-				m.takeText(p.Name, v)
-			}
-		case bool:
-			m.takeFlag(p.Name, v)
-		case *bool:
-			m.takeFlag(p.Name, *v)
-		case int32:
-			m.takeNumber(p.Name, int64(v))
-		case *int32:
-			m.takeNumber(p.Name, int64(*v))
-		case int64:
-			m.takeNumber(p.Name, v)
-		case time.Time:
-			m.Boot = v.UTC()
-		case *time.Time:
-			m.Boot = v.UTC()
-		case types.ManagedObjectReference:
-			if p.Name == "runtime.host" {
-				m.Host, m.HostRef = hosts[v.Value], v.Value
-				break
-			}
-			m.Parent = v.Value // parent is unset in a vApp, and parentVApp elsewhere
-			if p.Name == "parent" {
-				m.Folder = v.Value
-			}
-		case types.OptionValue:
-			m.StampText, _ = v.Value.(string)
-		case types.VirtualMachineConnectionState:
-			state = string(v)
-		case types.VirtualMachinePowerState:
-			m.Power = plan.PowerState(v)
-		case types.VirtualMachineQuestionInfo:
-			m.Question = questionText(&v)
-		case types.GuestInfoCustomizationInfo:
-			m.Customization = guest.CustomizationOf(&v)
-		case types.ArrayOfGuestNicInfo:
-			nics = v.GuestNicInfo
-		}
+// answer is what vCenter says of a VM. A field is zero if vCenter doesn't show the property.
+type answer struct {
+	Machine
+	state   types.VirtualMachineConnectionState
+	primary string
+	nics    []types.GuestNicInfo
+}
+
+// owning are the properties that show the owner of a VM. Of most VMs, the inventory keeps nothing else.
+func (x *answer) owning() session.Properties {
+	return session.Properties{
+		session.To("name", &x.Name),
+		session.Taking("parent", func(v types.ManagedObjectReference) { x.Parent, x.Folder = v.Value, v.Value }), // unset in a vApp
+		session.Taking("parentVApp", func(v types.ManagedObjectReference) { x.Parent = v.Value }),
+		session.To("config.template", &x.Template),
+		session.To("config.instanceUuid", &x.InstanceUUID),
+		session.Option(stamp.Key, &x.StampText),
+		session.To("runtime.connectionState", &x.state),
 	}
-	m.IPs, m.firstIPs = AddressesOf(primary, nics), addressesOfFirst(nics)
-	m.setReachable(state, o.MissingSet)
-	return m
+}
+
+// properties are all that a member needs.
+func (x *answer) properties() session.Properties {
+	return append(x.owning(),
+		session.To("config.changeVersion", &x.ChangeVersion),
+		session.Taking("config.files.vmPathName", func(v string) { x.NamedHome, x.File = disks.NamedHome(v), plan.Printable(v) }),
+		session.To("summary.config.numVirtualDisks", &x.NumDisks),
+		session.To("config.hardware.numCPU", &x.CPU),
+		session.Taking("config.hardware.memoryMB", func(v int32) { x.MemoryMB = int64(v) }),
+		session.To("config.hardware.numCoresPerSocket", &x.CoresPerSocket),
+		session.To("config.hardware.autoCoresPerSocket", &x.AutoCores),
+		session.To("config.cpuHotAddEnabled", &x.CPUHotAdd),
+		session.To("config.memoryHotAddEnabled", &x.MemoryHotAdd),
+		session.To("config.hotPlugMemoryLimit", &x.MaxHotMemoryMB),
+		session.Taking("runtime.powerState", func(v types.VirtualMachinePowerState) { x.Power = plan.PowerState(v) }),
+		session.Taking("runtime.bootTime", func(v time.Time) { x.Boot = v.UTC() }),
+		session.Taking("runtime.host", func(v types.ManagedObjectReference) { x.HostRef = v.Value }),
+		session.Taking("runtime.question", func(v types.VirtualMachineQuestionInfo) { x.Question = questionText(&v) }),
+		session.To("guest.ipAddress", &x.primary),
+		session.Taking(session.GuestNet, func(v types.ArrayOfGuestNicInfo) { x.nics = v.GuestNicInfo }),
+		session.Taking("guest.customizationInfo", func(v types.GuestInfoCustomizationInfo) { x.Customization = guest.CustomizationOf(&v) }),
+		session.Taking("guest.toolsRunningStatus", func(v string) { x.Tools = v == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning) }),
+	)
+}
+
+// decode returns what vCenter says of a VM. all are x's properties, which put the values into x, and hosts the names of hosts by moRef.
+func (x *answer) decode(o *types.ObjectContent, all session.Properties, hosts map[string]string) Machine {
+	*x = answer{Machine: Machine{VM: plan.VM{MoRef: o.Obj.Value}}}
+	session.ObjectOf(o).Into(all)
+	x.Host = hosts[x.HostRef]
+	x.IPs, x.firstIPs = AddressesOf(x.primary, x.nics), addressesOfFirst(x.nics)
+	x.setReachable(x.state, o.MissingSet)
+	return x.Machine
 }
 
 // setReachable decides whether the VM is reachable, from its connection state and the properties that vCenter withheld.
-func (m *Machine) setReachable(state string, missing []types.MissingProperty) {
+func (m *Machine) setReachable(state types.VirtualMachineConnectionState, missing []types.MissingProperty) {
 	m.Readable = m.InstanceUUID != ""
 	lost := false
 	for _, x := range missing {
 		if _, denied := fault.As(&x.Fault, new(*types.NoPermission)); denied {
 			lost = true
-			m.Readable = m.Readable && x.Path != stamp.Path
+			m.Readable = m.Readable && x.Path != session.OptionPath(stamp.Key)
 		}
 	}
 	switch {
-	case state != "" && state != string(types.VirtualMachineConnectionStateConnected):
-		m.Unreachable = state
+	case state != "" && state != types.VirtualMachineConnectionStateConnected:
+		m.Unreachable = string(state)
 	case !m.Readable && lost:
 		m.Unreachable = hidden
 	case !m.Readable:
 		m.Unreachable = "unreadable"
 	default:
 		m.Reachable = true
-	}
-}
-
-func (m *Machine) takeText(name, v string) {
-	switch name {
-	case "name":
-		m.Name = v
-	case "config.instanceUuid":
-		m.InstanceUUID = v
-	case "config.changeVersion":
-		m.ChangeVersion = v
-	case "config.files.vmPathName":
-		m.NamedHome, m.File = disks.NamedHome(v), plan.Printable(v)
-	case "guest.toolsRunningStatus":
-		m.Tools = v == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
-	}
-}
-
-func (m *Machine) takeFlag(name string, v bool) {
-	switch name {
-	case "config.template":
-		m.Template = v
-	case "config.cpuHotAddEnabled":
-		m.CPUHotAdd = v
-	case "config.memoryHotAddEnabled":
-		m.MemoryHotAdd = v
-	case "config.hardware.autoCoresPerSocket":
-		m.AutoCores = v
-	}
-}
-
-func (m *Machine) takeNumber(name string, v int64) {
-	switch name {
-	case "summary.config.numVirtualDisks":
-		m.NumDisks = int32(v)
-	case "config.hardware.numCPU":
-		m.CPU = int32(v)
-	case "config.hardware.memoryMB":
-		m.MemoryMB = v
-	case "config.hardware.numCoresPerSocket":
-		m.CoresPerSocket = int32(v)
-	case "config.hotPlugMemoryLimit":
-		m.MaxHotMemoryMB = v
 	}
 }

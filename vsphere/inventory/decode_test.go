@@ -1,17 +1,25 @@
 package inventory
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 func answered(props ...vim.DynamicProperty) *vim.ObjectContent {
 	return &vim.ObjectContent{Obj: VMRef("vm-1"), PropSet: props}
+}
+
+func decodeMachine(o *vim.ObjectContent, hosts map[string]string) Machine {
+	var x answer
+	return x.decode(o, x.properties(), hosts)
 }
 
 func prop(name string, val any) vim.DynamicProperty { return vim.DynamicProperty{Name: name, Val: val} }
@@ -54,15 +62,15 @@ func TestTypesThatGovmomiDoesNotKnowAreLeftOut(t *testing.T) {
 func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 	t.Parallel()
 	boot := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.FixedZone("", 7200))
-	yes, cores := true, int32(2)
-	for _, values := range []struct{ flag, cores, boot any }{{true, int32(2), boot}, {&yes, &cores, &boot}} {
+	yes, cores, limit := true, int32(2), int64(65536)
+	for _, values := range []struct{ flag, cores, boot, limit any }{{true, int32(2), boot, int64(65536)}, {&yes, &cores, &boot, &limit}} {
 		m := decodeMachine(answered(prop("config.instanceUuid", "id"), prop("parent", FolderRef("group-v3")),
-			prop("config.cpuHotAddEnabled", values.flag), prop("config.memoryHotAddEnabled", values.flag), prop("config.hotPlugMemoryLimit", int64(65536)),
+			prop("config.cpuHotAddEnabled", values.flag), prop("config.memoryHotAddEnabled", false), prop("config.hotPlugMemoryLimit", values.limit),
 			prop("config.hardware.numCPU", int32(4)), prop("config.hardware.memoryMB", int32(2048)),
 			prop("config.hardware.numCoresPerSocket", values.cores), prop("runtime.bootTime", values.boot),
 			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false),
 			prop("config.files.vmPathName", "[ds] web-0/web-0.vmx"), prop("summary.config.numVirtualDisks", int32(2))), nil)
-		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", File: "[ds] web-0/web-0.vmx", CPU: 4, MemoryMB: 2048, CPUHotAdd: true, MemoryHotAdd: true,
+		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", File: "[ds] web-0/web-0.vmx", CPU: 4, MemoryMB: 2048, CPUHotAdd: true,
 			MaxHotMemoryMB: 65536, Boot: boot.UTC(), Tools: true}
 		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template || !m.NamedHome || m.NumDisks != 2 {
 			t.Errorf("the VM is %+v, want %+v, with 2 cores per socket, 2 disks, and files named after it", m, want)
@@ -76,4 +84,26 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 	if m := decodeMachine(answered(prop("parentVApp", vim.ManagedObjectReference{Type: "VirtualApp", Value: "resgroup-v1"})), nil); m.Parent != "resgroup-v1" || m.Folder != "" {
 		t.Errorf("in a vApp: %+v", m)
 	}
+}
+
+func TestEachPropertyOfAVMThatIsReadIsUsed(t *testing.T) {
+	t.Parallel()
+	ofStamp := []string{"Ordinal", "Revision", "Generation", "Marked", "VCenter", "InstanceUUID", "Created", "Fingerprint", "Template", "Why", "Quarantined", "Shutdown",
+		"Restarted", "Former", "MarkedAt", "Home", "Addresses", "Standby", "Prepared", "Disks", "Allocation"}
+	ofAll := []string{"MoRef", "Reachable", "Unreachable", "IPs", "Host"} // what follows from several properties, or from the object itself
+	later := []string{"Untaken", "Reported", "IsTemplate"}                // what the inventory adds
+	table := sessiontest.Table[answer]{Kind: session.VMType, Of: (*answer).properties, Samples: map[string]any{
+		"config.files.vmPathName":     "[ds] web-0/web-0.vmx",
+		"guest.toolsRunningStatus":    string(vim.VirtualMachineToolsRunningStatusGuestToolsRunning),
+		"guest.customizationInfo":     vim.GuestInfoCustomizationInfo{CustomizationStatus: string(vim.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED)},
+		session.OptionPath(stamp.Key): vim.OptionValue{Key: stamp.Key, Value: "stamp"},
+	}}
+	for _, field := range slices.Concat(ofStamp, ofAll, later) {
+		table.Otherwise = append(table.Otherwise, "Machine.VM."+field)
+	}
+	for _, field := range []string{"Contents", "Readable", "Whole", "firstIPs"} {
+		table.Otherwise = append(table.Otherwise, "Machine."+field)
+	}
+	table.Check(t)
+	sessiontest.Table[templateAnswer]{Kind: session.VMType, Of: (*templateAnswer).properties}.Check(t)
 }

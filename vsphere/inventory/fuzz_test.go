@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -53,7 +54,7 @@ func FuzzInventoryAnswer(f *testing.F) {
 			`<propSet><name>runtime.bootTime</name><val xsi:type="xsd:dateTime">2026-11-21T03:00:00Z</val></propSet>` +
 			`<propSet><name>config.hardware.numCPU</name><val xsi:type="xsd:int">2</val></propSet>` +
 			`<propSet><name>config.cpuHotAddEnabled</name><val xsi:type="xsd:boolean">true</val></propSet>` +
-			`<propSet><name>` + stamp.Path + `</name><val xsi:type="OptionValue"><key>` + stamp.Key + `</key><value xsi:type="xsd:string">` + good + `</value></val></propSet></objects>`,
+			`<propSet><name>` + session.OptionPath(stamp.Key) + `</name><val xsi:type="OptionValue"><key>` + stamp.Key + `</key><value xsi:type="xsd:string">` + good + `</value></val></propSet></objects>`,
 		`<objects><obj type="VirtualMachine">vm-8</obj><propSet><name>guest.ipAddress</name><val xsi:type="xsd:string">fe80::1%eth0</val></propSet>` +
 			`<propSet><name>guest.net</name><val xsi:type="ArrayOfGuestNicInfo"><GuestNicInfo><ipAddress>10.0.0.7</ipAddress><deviceConfigId>4000</deviceConfigId></GuestNicInfo></val></propSet>` +
 			`<missingSet><path>config</path><fault><fault xsi:type="NoPermission"/><localizedMessage/></fault></missingSet></objects>`,

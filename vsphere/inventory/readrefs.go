@@ -8,7 +8,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 // VMRef is the reference of a VM.
@@ -61,7 +60,7 @@ const bulk = 250
 // fullSpec reads all properties that a member needs, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{PropSet: append(placeSpecs(),
-		types.PropertySpec{Type: "VirtualMachine", PathSet: fullPaths},
+		types.PropertySpec{Type: "VirtualMachine", PathSet: new(answer).properties().Paths()},
 		types.PropertySpec{Type: "HostSystem", PathSet: []string{"name"}})}
 	host := []types.BaseSelectionSpec{&types.TraversalSpec{Type: "VirtualMachine", Path: "runtime.host"}}
 	for _, ref := range refs {
@@ -83,6 +82,16 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	return spec
 }
 
+// templateAnswer is what is read of templates only.
+type templateAnswer struct {
+	devices []types.BaseVirtualDevice
+	host    types.ManagedObjectReference
+}
+
+func (x *templateAnswer) properties() session.Properties {
+	return session.Properties{session.Devices(&x.devices), session.To("runtime.host", &x.host)}
+}
+
 // readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 250 of them.
 // A fingerprint is the only reason to read the devices of unmanaged VMs. A fingerprint that cannot be read is empty, and blocks nothing. A
 // failure that no template causes fails the whole reading, which is repeated: a clone keeps for life the fingerprint that its template had.
@@ -96,28 +105,20 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 		}
 	}
 	for chunk := range slices.Chunk(refs, bulk) {
-		objects, err := session.ReadVMs(ctx, s, chunk, "config.hardware.device", "runtime.host")
+		objects, err := session.ReadVMs(ctx, s, chunk, new(templateAnswer).properties().Paths())
 		if err != nil && (session.IsFatal(err) || ctx.Err() != nil) {
 			return err
 		}
 		for _, o := range objects {
 			if m := templates[o.Ref]; m != nil {
-				m.HostRef = session.Prop[types.ManagedObjectReference](o, "runtime.host").Value
-				if devices := session.Devices(o); devices != nil {
-					m.Contents = disks.Fingerprint(m.InstanceUUID, devices)
+				var x templateAnswer
+				o.Into(x.properties())
+				m.HostRef = x.host.Value
+				if x.devices != nil {
+					m.Contents = disks.Fingerprint(m.InstanceUUID, x.devices)
 				}
 			}
 		}
 	}
 	return nil
 }
-
-var (
-	// lightPaths are the properties that show the owner of a VM. Of most VMs, the inventory keeps nothing else.
-	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stamp.Path,
-		"runtime.connectionState"}
-	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.files.vmPathName", "summary.config.numVirtualDisks", "config.hardware.numCPU",
-		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.hardware.autoCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",
-		"config.hotPlugMemoryLimit", "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
-		"guest.toolsRunningStatus")
-)

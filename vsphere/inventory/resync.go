@@ -142,7 +142,7 @@ func (r *Reader) goThrough(ctx context.Context, p resync, read func(context.Cont
 			t.whole[VMRef(moRef)] = true
 		}
 		t.paused = time.Now()
-		unread, err := readTree(ctx, s, lightPaths, func(page []types.ObjectContent) error { return t.take(ctx, page) })
+		unread, err := readTree(ctx, s, new(answer).owning().Paths(), func(page []types.ObjectContent) error { return t.take(ctx, page) })
 		for _, ref := range unread {
 			t.whole[ref] = true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,13 +83,22 @@ type Stream struct {
 
 // WatchSpec lists the properties of which vCenter sends updates, for all places and VMs below root. The decoder drops their values
 // (session.WithoutValues), because most are of VMs that are no members, whose guests report addresses, too. The properties are few, because
-// vcsim compares all of them for each update. A change of the hardware or of the stamp shows as a change of config.changeVersion, and a short
-// power-off as one of bootTime.
+// vcsim compares all of them for each update. A short power-off shows as a change of bootTime.
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
-	return types.PropertyFilterSpec{ObjectSet: everyVM(root), PropSet: append(placeSpecs(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
-		"name", "parent", "config.changeVersion", "config.template",
-		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
-		"guest.toolsRunningStatus"}})}
+	paths := slices.DeleteFunc(new(answer).properties().Paths(), showsOtherwise)
+	return types.PropertyFilterSpec{ObjectSet: everyVM(root), PropSet: append(placeSpecs(), types.PropertySpec{Type: session.VMType, PathSet: paths})}
+}
+
+// showsOtherwise reports whether a change of a property shows as one of another: of the hardware or the stamp as one of config.changeVersion, and a
+// move into a vApp as one of parent.
+func showsOtherwise(path string) bool {
+	switch path {
+	case "config.changeVersion", "config.template":
+		return false
+	case "parentVApp":
+		return true
+	}
+	return strings.HasPrefix(path, "config.") || strings.HasPrefix(path, "summary.config.")
 }
 
 // NewStream returns a Stream that does nothing until Run.

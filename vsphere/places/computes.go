@@ -74,13 +74,10 @@ func (r *Reach) Near(t *Object) bool {
 
 // ReadReach reads the datastores and networks of a cluster or host. It returns nil if the account can't see them.
 func ReadReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*Reach, error) {
-	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")
+	r := &Reach{}
+	o, err := session.ReadProps(ctx, s, compute, session.Refs("datastore", &r.Datastores), session.Refs("network", &r.Networks))
 	if err != nil || !o.Found || o.Withheld {
 		return nil, err
-	}
-	r := &Reach{
-		Datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
-		Networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
 	}
 	return r, nil
 }

@@ -124,12 +124,15 @@ func isTooLarge(err error) bool {
 	return err != nil && vcfault.Classify("", err).Reason == vcfault.ReasonAnswerTooLarge
 }
 
+// GuestNet is the property with what a guest reports of its adapters.
+const GuestNet = "guest.net"
+
 // dropNet removes guest.net from a spec, and reports whether the spec had it. It is the only property that the server reads whose size a guest
 // determines.
 func dropNet(specs []types.PropertySpec) (had bool) {
 	for i := range specs {
 		before := len(specs[i].PathSet)
-		specs[i].PathSet = slices.DeleteFunc(slices.Clone(specs[i].PathSet), func(path string) bool { return path == "guest.net" })
+		specs[i].PathSet = slices.DeleteFunc(slices.Clone(specs[i].PathSet), func(path string) bool { return path == GuestNet })
 		had = had || len(specs[i].PathSet) < before
 	}
 	return had
@@ -158,8 +161,8 @@ func IsFatal(err error) bool {
 	return false
 }
 
-// ReadVMs reads properties of VMs. It leaves out VMs that no longer exist or can't be read.
-func ReadVMs(ctx context.Context, s *Session, refs []types.ManagedObjectReference, paths ...string) ([]Object, error) {
+// ReadVMs reads the properties of a table of VMs. It leaves out VMs that no longer exist or can't be read.
+func ReadVMs(ctx context.Context, s *Session, refs []types.ManagedObjectReference, paths []string) ([]Object, error) {
 	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: paths}}}
 		for _, ref := range refs {

@@ -18,21 +18,26 @@ func PathOf(ctx context.Context, s *Session, ref types.ManagedObjectReference) (
 	if err != nil {
 		return "", err
 	}
-	by := map[types.ManagedObjectReference]Object{}
+	type entity struct {
+		name   string
+		parent *types.ManagedObjectReference
+	}
+	by := map[types.ManagedObjectReference]entity{}
 	for _, o := range objects {
-		by[o.Ref] = o
+		var x entity
+		o.Into(Properties{To("name", &x.name), Taking("parent", func(v types.ManagedObjectReference) { x.parent = &v })})
+		by[o.Ref] = x
 	}
 	path := ""
 	for at, rounds := ref, 0; rounds <= len(objects); rounds++ { // with more rounds, the parents form a circle
-		name := Prop[string](by[at], "name")
-		above, is := LookUp[types.ManagedObjectReference](by[at], "parent")
+		x := by[at]
 		switch {
-		case name == "":
+		case x.name == "":
 			return "", nil
-		case !is:
+		case x.parent == nil:
 			return cmp.Or(path, "the root"), nil
 		}
-		path, at = "/"+name+path, above
+		path, at = "/"+x.name+path, *x.parent
 	}
 	return "", nil
 }

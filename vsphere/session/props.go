@@ -2,31 +2,110 @@ package session
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Object is an object in vCenter's answer. It has the properties by path, without those that are unset or that vCenter withheld.
+// Property is a row of a table of properties: what a read asks vCenter for, and where its value goes. An Object gives its values to nothing else,
+// so no property can be asked for and not be used, or be used and not be asked for.
+type Property struct {
+	Path string
+	// Type is that of the values that the row takes. A value can also be a pointer to one.
+	Type reflect.Type
+	take func(types.AnyType)
+}
+
+// Properties are the properties that a read asks for.
+type Properties []Property
+
+// To is the property whose value goes to field. If vCenter leaves it unset, withholds it or answers with another type, field stays as it is.
+func To[T any](path string, field *T) Property {
+	return Taking(path, func(v T) { *field = v })
+}
+
+// Taking is the property whose value take gets, if there is one of that type.
+func Taking[T any](path string, take func(T)) Property {
+	return Property{path, reflect.TypeFor[T](), func(v types.AnyType) {
+		switch v := v.(type) {
+		case T:
+			take(v)
+		case *T:
+			if v != nil {
+				take(*v)
+			}
+		}
+	}}
+}
+
+// Refs is the property whose references go to field.
+func Refs(path string, field *[]types.ManagedObjectReference) Property {
+	return Taking(path, func(v types.ArrayOfManagedObjectReference) { *field = v.ManagedObjectReference })
+}
+
+// Devices is the property with a VM's devices. Those of a type that govmomi doesn't know don't go to field: govmomi's decoder returns nil in place of
+// a value of an unknown type.
+func Devices(field *[]types.BaseVirtualDevice) Property {
+	return Taking("config.hardware.device", func(v types.ArrayOfVirtualDevice) {
+		*field = slices.DeleteFunc(slices.Clone(v.VirtualDevice), func(device types.BaseVirtualDevice) bool { return device == nil })
+	})
+}
+
+// Option is the text at a key of a VM's extraConfig.
+func Option(key string, field *string) Property {
+	return Taking(OptionPath(key), func(v types.OptionValue) { *field, _ = v.Value.(string) })
+}
+
+// OptionPath is the path of an entry of a VM's extraConfig. With the key in the path, vCenter returns this entry instead of all.
+func OptionPath(key string) string { return `config.extraConfig["` + key + `"]` }
+
+// Paths are the paths of the properties, as a PropertySpec has them.
+func (p Properties) Paths() []string {
+	paths := make([]string, len(p))
+	for i := range p {
+		paths[i] = p[i].Path
+	}
+	return paths
+}
+
+// Object is an object in vCenter's answer. It lacks the properties that are unset or that vCenter withheld.
 type Object struct {
 	Ref types.ManagedObjectReference
 	// Found reports whether the answer has the object, Withheld whether vCenter withheld one of its properties, and Denied whether it did so because
 	// the account lacks a privilege.
 	Found, Withheld, Denied bool
-	props                   map[string]types.AnyType
+	props                   []types.DynamicProperty
+}
+
+// Into gives the object's properties to the rows that asked for them. An entry of extraConfig has its key, by which it is known, because nothing
+// documents under which path vCenter returns it.
+func (o Object) Into(all Properties) {
+	for i := range all {
+		for j := range o.props {
+			path := o.props[j].Name
+			if option, is := o.props[j].Val.(types.OptionValue); is {
+				path = OptionPath(option.Key)
+			}
+			if path == all[i].Path {
+				all[i].take(o.props[j].Val)
+			}
+		}
+	}
 }
 
 // ReadProps reads properties of one object.
-func ReadProps(ctx context.Context, s *Session, ref types.ManagedObjectReference, paths ...string) (Object, error) {
-	all, err := ReadObjects(ctx, s, types.PropertyFilterSpec{
+func ReadProps(ctx context.Context, s *Session, ref types.ManagedObjectReference, all ...Property) (Object, error) {
+	objects, err := ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: ref}},
-		PropSet:   []types.PropertySpec{{Type: ref.Type, PathSet: paths}},
+		PropSet:   []types.PropertySpec{{Type: ref.Type, PathSet: Properties(all).Paths()}},
 	})
-	if err != nil || len(all) == 0 {
+	if err != nil || len(objects) == 0 {
 		return Object{Ref: ref}, err
 	}
-	return all[0], nil
+	objects[0].Into(all)
+	return objects[0], nil
 }
 
 // ReadObjects reads the properties of many objects, as Retrieve does.
@@ -42,66 +121,18 @@ func ReadObjects(ctx context.Context, s *Session, specs ...types.PropertyFilterS
 func Objects(objects []types.ObjectContent) []Object {
 	all := make([]Object, len(objects))
 	for i := range objects {
-		o := &objects[i]
-		all[i] = Object{Ref: o.Obj, Found: true, Withheld: len(o.MissingSet) > 0, Denied: slices.ContainsFunc(o.MissingSet, denied), props: make(map[string]types.AnyType, len(o.PropSet))}
-		for _, p := range o.PropSet {
-			all[i].props[p.Name] = p.Val
-		}
+		all[i] = ObjectOf(&objects[i])
 	}
 	return all
+}
+
+// ObjectOf returns an object in an answer.
+func ObjectOf(o *types.ObjectContent) Object {
+	return Object{Ref: o.Obj, Found: true, Withheld: len(o.MissingSet) > 0, Denied: slices.ContainsFunc(o.MissingSet, denied), props: o.PropSet}
 }
 
 // denied reports whether the account lacks the privilege to read a property.
 func denied(x types.MissingProperty) bool {
 	_, is := fault.As(&x.Fault, new(types.BaseNoPermission))
 	return is
-}
-
-// Prop returns the value of a property, or the value to which it points; the zero value if the property is absent or has another type.
-func Prop[T any](o Object, path string) T {
-	v, _ := LookUp[T](o, path)
-	return v
-}
-
-// Devices returns a VM's devices, without those of a type that govmomi doesn't know: its decoder returns nil in place of a value of an unknown
-// type.
-func Devices(o Object) []types.BaseVirtualDevice {
-	all := Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
-	return slices.DeleteFunc(all, func(device types.BaseVirtualDevice) bool { return device == nil })
-}
-
-// LookUp is Prop, and reports whether the property is present and has that type.
-func LookUp[T any](o Object, path string) (value T, is bool) {
-	switch v := o.props[path].(type) {
-	case T:
-		return v, true
-	case *T:
-		if v != nil {
-			return *v, true
-		}
-	}
-	return value, false
-}
-
-// Every returns all properties of a type. Entries of an array that were read by their keys are told apart by what they have, because nothing documents
-// under which paths vCenter returns them.
-func Every[T any](o Object) (all []T) {
-	for path := range o.props {
-		if v, is := LookUp[T](o, path); is {
-			all = append(all, v)
-		}
-	}
-	return all
-}
-
-// Only returns the value of the only property of that type, whatever its path: vCenter's path for an entry of extraConfig includes its
-// key.
-func Only[T any](o Object) T {
-	for path := range o.props {
-		if v, is := LookUp[T](o, path); is {
-			return v
-		}
-	}
-	var none T
-	return none
 }

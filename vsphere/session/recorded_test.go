@@ -75,7 +75,11 @@ func TestUnsetPropertiesAreNotInARecordedAnswer(t *testing.T) {
 		t.Fatalf("%d objects, %v; want no error and 4", len(objects), err)
 	}
 	for _, o := range objects {
-		if _, is := LookUp[string](o, "summary.config.annotation"); is || Prop[string](o, "config.version") != "vmx-07" || len(Devices(o)) != 12 || o.Withheld {
+		var version string
+		var devices []types.BaseVirtualDevice
+		notes := "unset"
+		o.Into(Properties{To("summary.config.annotation", &notes), To("config.version", &version), Devices(&devices)})
+		if notes != "unset" || version != "vmx-07" || len(devices) != 12 || o.Withheld {
 			t.Errorf("%s: %+v", o.Ref, o)
 		}
 	}

@@ -203,6 +203,3 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
 	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
 }
-
-// Path is the property path of the stamp's extraConfig entry. With the key in the path, vCenter returns this entry instead of all.
-const Path = `config.extraConfig["` + Key + `"]`

@@ -10,9 +10,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// recentPaths are the properties that show a recent task's kind, user, object and state. vCenter may have hundreds of recent tasks, and the
+// recentOf are the properties that show a recent task's kind, user, object and state. vCenter may have hundreds of recent tasks, and the
 // whole info of each, with its result and error, is several times as large.
-var recentPaths = []string{taskState, taskKind, taskReason, taskEntity, taskParent}
+func recentOf(info *types.TaskInfo) session.Properties {
+	return session.Properties{
+		session.To(taskState, &info.State),
+		session.To(taskKind, &info.DescriptionId),
+		session.Taking(taskReason, func(v types.TaskReasonUser) { info.Reason = &v }),
+		session.Taking(taskEntity, func(v types.ManagedObjectReference) { info.Entity = &v }),
+		session.To(taskParent, &info.ParentTaskKey),
+	}
+}
 
 // Recent returns vCenter's recent tasks, as far as the account can see them, with their keys, states, descriptions, reasons, entities and
 // parents.
@@ -32,7 +40,7 @@ func RecentSpec(s *session.Session) types.PropertyFilterSpec {
 	return types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
-		PropSet: []types.PropertySpec{{Type: "Task", PathSet: recentPaths}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: recentOf(new(types.TaskInfo)).Paths()}},
 	}
 }
 
@@ -40,19 +48,9 @@ func RecentSpec(s *session.Session) types.PropertyFilterSpec {
 func infosOf(objects []session.Object) (infos []types.TaskInfo) {
 	for _, o := range objects {
 		info := types.TaskInfo{Task: o.Ref}
-		var is bool
-		if info.State, is = session.LookUp[types.TaskInfoState](o, taskState); !is {
-			continue
+		if o.Into(recentOf(&info)); info.State != "" {
+			infos = append(infos, info)
 		}
-		info.DescriptionId, _ = session.LookUp[string](o, taskKind)
-		if entity, is := session.LookUp[types.ManagedObjectReference](o, taskEntity); is {
-			info.Entity = &entity
-		}
-		info.ParentTaskKey, _ = session.LookUp[string](o, taskParent)
-		if user, is := session.LookUp[types.TaskReasonUser](o, taskReason); is {
-			info.Reason = &user
-		}
-		infos = append(infos, info)
 	}
 	return infos
 }

@@ -78,7 +78,7 @@ type pages struct {
 
 // read answers a read. The caller holds the world lock.
 func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
-	if fault := pc.v.checkVersion(req.SpecSet...); fault != nil {
+	if fault := pc.v.checkPaths(req.SpecSet...); fault != nil {
 		return &methods.RetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
 	}
 	if !pc.hides(ctx) {
@@ -113,7 +113,7 @@ func (pc *collector) hides(ctx *simulator.Context) bool {
 
 // CreateFilter also adds the filter to the stream, which replaces the simulator's listener per filter.
 func (pc *collector) CreateFilter(ctx *simulator.Context, req *types.CreateFilter) soap.HasFault {
-	if fault := pc.v.checkVersion(req.Spec); fault != nil {
+	if fault := pc.v.checkPaths(req.Spec); fault != nil {
 		return &methods.CreateFilterBody{Fault_: simulator.Fault("", fault)}
 	}
 	body := pc.PropertyCollector.CreateFilter(ctx, req).(*methods.CreateFilterBody)
@@ -254,15 +254,16 @@ func (v *streams) delayFirst(gone <-chan struct{}) bool {
 // since is the API version that introduced a property.
 var since = map[string]string{"config.hardware.autoCoresPerSocket": "8.0.0.1", "guest.customizationInfo": "7.0.2"}
 
-// checkVersion rejects properties that are newer than this vCenter's API version.
+// checkPaths rejects properties that don't exist, or that are newer than this vCenter's API version.
 //
 // [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty "if ... a property path does not exist".
-func (v *streams) checkVersion(specs ...types.PropertyFilterSpec) types.BaseMethodFault {
+func (v *streams) checkPaths(specs ...types.PropertyFilterSpec) types.BaseMethodFault {
 	version := v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.ApiVersion
 	for _, spec := range specs {
 		for _, p := range spec.PropSet {
 			for _, path := range p.PathSet {
-				if with, is := since[path]; is && version < with {
+				with, is := since[path]
+				if _, exists := PropertyType(p.Type, path); !exists || is && version < with {
 					return &types.InvalidProperty{Name: path}
 				}
 			}

@@ -61,11 +61,8 @@ func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 		"keys": {ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{
 			`config.extraConfig["guestinfo.a"]`, `config.extraConfig["guestinfo.a"].value`, `config.extraConfig["none"]`,
 			`config.hardware.device[2000]`, `config.hardware.device[2000].deviceInfo.label`, `config.hardware.device[2000].backing`,
-			`config.hardware.device["2000"]`, `config.extraConfig[3]`, `config.name["a"]`, `config.extraConfig["a`, `config.extraConfig["a"]x`,
-			`config.none["a"]`, `snapshot.rootSnapshotList["a"]`, `guest.net[4000]`, `datastore["a"]`,
-		}}}},
-		"unknown paths": {ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{
-			"", ".", "nothing", "config.nothing", "config.hardware.device.key", "snapshot.nothing", "layout.nothing.at.all",
+			`config.hardware.device["2000"]`, `config.extraConfig[3]`, `config.extraConfig["a`, `config.extraConfig["a"]x`,
+			`snapshot.rootSnapshotList["a"]`, `guest.net[4000]`, `datastore["a"]`,
 		}}}},
 		"a missing object": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}},
@@ -82,6 +79,20 @@ func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 		"an undefined traversal": {ObjectSet: []types.ObjectSpec{{Obj: dc, SelectSet: []types.BaseSelectionSpec{&types.SelectionSpec{Name: "none"}}}}},
 	} {
 		t.Run(name, func(t *testing.T) { same(t, v, spec) })
+	}
+}
+
+// The simulator withholds such a property instead.
+func TestAReadOfAPropertyThatDoesNotExistFails(t *testing.T) {
+	t.Parallel()
+	v := full(t)
+	vm := v.vmNamed(t, "on").Self
+	for _, path := range []string{"", ".", "nothing", "config.nothing", "config.hardware.device.key", "snapshot.nothing", "layout.nothing.at.all", `config.name["a"]`, `config.none["a"]`} {
+		body := ours(v, v.world.Context(), []types.PropertyFilterSpec{{ObjectSet: []types.ObjectSpec{{Obj: vm}},
+			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name", path}}}}})
+		if body.Fault_ == nil {
+			t.Errorf("%q: %+v, want a fault", path, body.Res.Returnval)
+		}
 	}
 }
 
