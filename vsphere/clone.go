@@ -675,6 +675,6 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.clone.Fingerprint, Template: b.details.Spec.Template,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: plan.PreparationDue(b.details.Prepared, b.encrypt),
 		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
-		Allocation: plan.AllocationOf(b.details.Spec),
+		Allocation: plan.AllocationOf(b.details.Spec), ClonedFor: plan.ClonedFor(b.details.Spec, b.clone.Revision, b.clone.Fingerprint),
 	}
 }

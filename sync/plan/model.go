@@ -30,7 +30,7 @@ func Apply(o *Observed, a Action) {
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: of.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: of.CPU, MemoryMB: of.MemoryMB, VCenter: s.VCenter, Folder: of.Folder,
 			Fingerprint: of.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
-			Prepared: a.unprepared(), Disks: a.disks(false), Standby: of.Standby, Template: a.template(), Allocation: a.allocation(),
+			Prepared: a.unprepared(), Disks: a.disks(false), Standby: of.Standby, Template: a.template(), Allocation: a.allocation(), ClonedFor: a.clonedFor(),
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -144,6 +144,14 @@ func (a *Action) allocation() string {
 		return ""
 	}
 	return AllocationOf(a.Details().Spec)
+}
+
+func (a *Action) clonedFor() string {
+	if a.Details() == nil || a.Details().Spec == nil {
+		return ""
+	}
+	of := ArgsOf[CloneArgs](a.Args)
+	return ClonedFor(a.Details().Spec, of.Revision, of.Fingerprint)
 }
 
 // unprepared returns the record of the pending preparation in a clone's stamp.

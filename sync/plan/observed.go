@@ -371,6 +371,8 @@ type VM struct {
 	Disks string
 	// Allocation are the reservations, limits and shares that the spec gave the VM (AllocationOf); empty if none.
 	Allocation string
+	// ClonedFor shows what the VM was cloned for (ClonedFor); empty if it was adopted, or if an older version of the server cloned it.
+	ClonedFor string
 }
 
 // Why is why a member is marked: it is to be removed, or to be power-cycled.

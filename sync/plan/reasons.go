@@ -30,6 +30,7 @@ const (
 	ReasonUpdating            = "Updating"
 	ReasonUpdateHeld          = "UpdateHeld"
 	ReasonProgressDeadline    = "ProgressDeadlineExceeded"
+	ReasonSuccessorDiffers    = "SuccessorDiffers"
 	ReasonHealingSuspended    = "HealingSuspended"
 	ReasonHoldIgnored         = "HoldIgnored"
 	ReasonHostFull            = "HostFull"

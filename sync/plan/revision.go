@@ -65,6 +65,15 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
+// ClonedFor returns a short hash of all that decides what a clone is like: the spec without what autoscalers write, the revision, which has the user
+// data, and the version of the template. A VM that was cloned for the present hash is as a clone would be that was made now.
+func ClonedFor(spec *v1alpha1.VmGroupSpec, revision, fingerprint string) string {
+	of := *spec
+	of.Replicas, of.ScaleIn = nil, v1alpha1.ScaleIn{}
+	sum := sha256.Sum256([]byte(revision + " " + fingerprint + " " + jsonOf(of)))
+	return hex.EncodeToString(sum[:5])
+}
+
 // AllocationOf returns the reservations, limits and shares of spec.hardware, as the stamp records them; "" if none is set.
 func AllocationOf(spec *v1alpha1.VmGroupSpec) string {
 	if text := jsonOf(spec.Hardware.Allocation()); text != "{}" {

@@ -62,6 +62,11 @@ func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 	return how, ages
 }
 
+// needsClone reports whether a member differs from the spec in what only a new clone changes.
+func (f *facts) needsClone(m *member) bool {
+	return m.outdated != "" || m.resize != "" && (f.policy.Resize == v1alpha1.ResizeReplace || f.refusesResize(m))
+}
+
 // agedText says that a member differs from one cloned now in its age alone.
 const agedText = "has reached its maximum age (update.maxAgeSeconds)"
 

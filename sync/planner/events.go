@@ -56,7 +56,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, r.facts.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
 	}
 	news := was.Phase != is.Phase || before.Reason != ready.Reason || was.ObservedGeneration != is.ObservedGeneration
-	if is.Phase == v1alpha1.PhaseError && news && (ready.Reason != plan.ReasonProgressDeadline || r.decision.update.stuck == nil) {
+	if is.Phase == v1alpha1.PhaseError && news && (r.decision.update.stuck == nil || ready.Reason != r.decision.update.stuck.Reason) {
 		say(true, ready.Reason, is.LastMessage, "")
 	}
 	if r.facts.Related.Unrecognized != "" && !r.facts.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {

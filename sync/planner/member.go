@@ -28,6 +28,8 @@ type member struct {
 
 	// outdated and resize say how it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
+	// inVain: another clone would differ from the spec as it does (invain.go).
+	inVain bool
 	// disks says which disks are added or grow in place; empty if none. No update setting delays that.
 	disks string
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
@@ -107,6 +108,33 @@ func TestEveryObservation(t *testing.T) {
 			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.Why):
 				t.Fatalf("%s of %s, which was marked for %s: %s", a.Op, a.VM, m.Why, a.Reason)
 			}
+		}
+	}))
+	t.Run("replaces none because it differs while one differs that was cloned for all that is wanted now, and says in what", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		if len(o.State.VMs) == 0 || o.Related.Fault != nil {
+			t.Skip()
+		}
+		o.Finalizing, o.Group.DeletionTimestamp, o.Group.Spec.Paused = false, nil, false
+		o.Group.Spec.Update.Strategy, o.Group.Spec.Update.Paused, o.Group.Spec.Update.Canary = "", false, nil
+		o.Group.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+		m := &o.State.VMs[rapid.IntRange(0, len(o.State.VMs)-1).Draw(t, "cloned in vain")]
+		m.Revision, m.Created, m.Quarantined, m.Former = "0123456789", now.Add(-time.Minute), time.Time{}, plan.Former{}
+		m.ClonedFor = plan.ClonedFor(&o.Group.Spec, plan.RevisionWith(&o.Group.Spec, o.Related.Digest), o.State.Template.Fingerprint)
+		r, alone := planner.Make(o), 0
+		for _, x := range o.State.VMs {
+			alone += isOne(x.Ordinal == m.Ordinal && x.Quarantined.IsZero())
+		}
+		for _, a := range r.Actions {
+			why := plan.ArgsOf[plan.MarkArgs](a.Args).Why
+			x := find(&o, a.MoRef)
+			if a.Op == plan.Mark && (why == plan.WhyUpdate || why == plan.WhyResize) && !strings.HasPrefix(x.Prepared, plan.Unprepared) && alone == 1 {
+				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
+			}
+		}
+		held := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionUpdateHeld)
+		if alone == 1 && !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionProbesSuppressed) && (held == nil || held.Reason != plan.ReasonSuccessorDiffers) {
+			t.Fatalf("%s: %s; UpdateHeld is %+v", r.Status.Phase, r.Status.LastMessage, held)
 		}
 	}))
 	t.Run("does nothing to a VM that asks an operator, and says what it asks", rapid.MakeCheck(func(t *rapid.T) {

@@ -58,7 +58,7 @@ func (s *sets) fit(m *member) bool {
 
 // unfit reports whether a standby member has to be created again.
 func (f *facts) unfit(m *member) bool {
-	return m.outdated != "" || m.resize != "" && (f.policy.Resize == v1alpha1.ResizeReplace || f.refusesResize(m)) || m.unprepared() && !f.preparable(m) ||
+	return f.needsClone(m) || m.unprepared() && !f.preparable(m) ||
 		slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: m.name, MoRef: m.MoRef})
 }
 
@@ -186,7 +186,7 @@ func (d *decision) decideStandby() {
 		case d.facts.unfit(m) && left <= wanted && !d.canBeRecreated(m, wanted-left):
 			m.decide(plan.Update, againText(m))
 			m.awaits = aSuccessor
-			if d.cloneBlocked(m) {
+			if d.cloneBlocked(m) || d.wouldBeInVain(m) {
 				m.awaits = anOperator
 			}
 		case m.markedForRemoval() || d.facts.unfit(m) || stay > wanted:

@@ -78,6 +78,18 @@ var changeStories = map[string]func(*story){
 				Fault: plan.Fault{Reason: plan.ReasonResizeRefused, NeedsOperator: true, Message: "vCenter refuses 64 CPUs for this VM"}}}
 		})
 	},
+	"clones in vain": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.boot = func(o *plan.Observed, a plan.Action) {
+			if a.Op == plan.Clone {
+				o.State.VMs[len(o.State.VMs)-1].Revision = "0ddba11000"
+			}
+		}
+		s.happens("another template, but what is cloned from it has another revision: the update stops with the first clone", edit(func(g *spec) { g.Template = "debian" }))
+		s.happens("a fourth replica: an autoscaler's edit is no reason to try again", s.scale(4))
+		s.boot = nil
+		s.happens("any other edit is one: clones have the revision that they should", edit(func(g *spec) { g.Template = "fedora" }))
+	},
 	"roll with surge": func(s *story) {
 		s.happens("three members are applied: ready when the guest has an address, for 20 s", edit(func(g *spec) {
 			g.Readiness.Check, g.Update.MinReadySeconds, g.Update.MaxSurge, g.Update.MaxUnavailable = v1alpha1.ReadyGuestIP, 20, of(1), of(0)

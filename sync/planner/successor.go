@@ -246,7 +246,7 @@ func (d *decision) extraComesFirst() bool {
 // another standby member of the present spec isn't fit, new ones may not become fit either.
 func (d *decision) canBeRecreated(m *member, missing int) bool {
 	s := &d.successors
-	return !d.cloneBlocked(m) && d.refillable(m, -1) && (m.markedForRemoval() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
+	return !d.cloneBlocked(m) && !d.wouldBeInVain(m) && d.refillable(m, -1) && (m.markedForRemoval() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
 }
 
 // replacing is marking for a member that is replaced: the step first checks that vCenter has what the successor's clone needs.

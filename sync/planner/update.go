@@ -22,6 +22,7 @@ type update struct {
 	progress *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
 	stuck    *plan.Fault              // why the update has stopped
+	inVain   []*member                // the members and standby members that were cloned in vain
 	late     *plan.Fault              // which of the last members did not become available in time; no other is left to update
 	closed   string                   // why the update takes no further member down now (outsideWindows)
 
@@ -54,6 +55,10 @@ func (u *update) nominate(d *decision, order []int) {
 	case d.facts.policy.Canary > 0:
 		keep = min(len(differ)-back, max(0, d.facts.want-d.facts.policy.Canary))
 	}
+	u.findInVain(d)
+	if keep < len(differ) || slices.ContainsFunc(d.sets.standby, func(m member) bool { return d.facts.needsClone(&m) }) { // no setting holds standby members
+		u.stuck = u.inVainFault()
+	}
 	if keep < len(differ) {
 		var until time.Time
 		u.closed, until = d.facts.outsideWindows()
@@ -77,7 +82,7 @@ func (u *update) nominate(d *decision, order []int) {
 			m.fate = waitsForStandbyMembers
 		case m.outdated != "":
 			m.nominate(plan.WhyUpdate, "update: it "+m.outdated)
-		case d.facts.policy.Resize == v1alpha1.ResizeReplace || d.facts.refusesResize(m):
+		case d.facts.needsClone(m):
 			m.nominate(plan.WhyResize, "resize by a new clone: it "+m.resize)
 		}
 	}
@@ -190,6 +195,9 @@ func (u *update) trackProgress(d *decision, todo int) {
 	}
 	if due := progress.LastProgressTime.Add(allowed); len(waiting) > 0 && d.facts.Now.Before(due) {
 		d.wake.note(due)
+		return
+	}
+	if u.stuck != nil {
 		return
 	}
 	u.stuck = d.exceeded("the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back", waiting)
@@ -313,7 +321,7 @@ func (d *decision) beyond() int {
 		case d.wantsCycle(m) || d.cyclesLater(m):
 			differ = true
 			cycles += int(oneIf(d.facts.policy.MinAvailable >= d.facts.want)) // otherwise no extra member helps (helpers)
-		case !m.available() && !m.markedForRemoval() && m.fate != held:
+		case !m.available() && !m.markedForRemoval() && m.fate != held, m.inVain && d.update.stuck != nil: // it shows why the update has stopped
 			waiting++
 		}
 		differ = differ || m.differs() != ""
