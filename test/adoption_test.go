@@ -2,10 +2,14 @@ package test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vmware/govmomi/vim25/mo"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -29,6 +33,16 @@ func (r *rig) legacyVMs(names ...string) {
 	}
 }
 
+func (r *rig) named(name string) vcsim.VM {
+	r.t.Helper()
+	all := r.VMs()
+	i := slices.IndexFunc(all, func(vm vcsim.VM) bool { return vm.Name == name })
+	if i < 0 {
+		r.t.Fatalf("%s doesn't exist", name)
+	}
+	return all[i]
+}
+
 func adopting(v *vsphere.Config, l *loop.Config) {
 	v.AdoptFrom = []inventory.AdoptRule{{Namespace: "default", Folder: legacy}}
 }
@@ -36,16 +50,7 @@ func adopting(v *vsphere.Config, l *loop.Config) {
 func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testing.T) {
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		r.legacyVMs("db-a", "web-7", "mine")
-		find := func(name string) vcsim.VM {
-			for _, vm := range r.VMs() {
-				if vm.Name == name {
-					return vm
-				}
-			}
-			t.Fatalf("%s doesn't exist", name)
-			return vcsim.VM{}
-		}
-		a, b := find("db-a"), find("web-7")
+		a, b := r.named("db-a"), r.named("web-7")
 		g := r.serve(adopting).group("web", 3)
 		g.Spec.CPU, g.Spec.Memory = a.CPUs, max(1, a.MemoryMB/1024)
 		g.Spec.Adopt = []string{legacy + "/db-a", b.Ref.Value}
@@ -67,10 +72,37 @@ func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testin
 		equal(t, r.names(legacy), []string{"db-a+", "mine+", "web-7+"})
 		equal(t, r.names(web), []string{"web-1+"})
 		for _, was := range []vcsim.VM{a, b} {
-			now := find(was.Name)
+			now := r.named(was.Name)
 			if now.Ref != was.Ref || !now.Boot.Equal(was.Boot) || now.ExtraConfig[stamp.Key] != "" {
 				t.Errorf("got %+v, want %+v as before", now, was)
 			}
+		}
+	})
+}
+
+// Whatever the group's spec.hardware says.
+func TestAnAdoptedVMKeepsItsHardware(t *testing.T) {
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
+		r.legacyVMs("db-a")
+		r.must(r.PowerOff(legacy + "/db-a"))
+		r.must(r.SetHotAdd(legacy+"/db-a", true, false))
+		r.must(r.PowerOn(legacy + "/db-a"))
+		config := func(path string) string {
+			var vm mo.VirtualMachine
+			r.must(r.vm(path).Properties(within(t), r.vm(path).Reference(), []string{"config"}, &vm))
+			c := vm.Config
+			text, err := json.Marshal([]any{c.Version, c.Firmware, c.BootOptions, c.Hardware.NumCoresPerSocket, c.CpuHotAddEnabled, c.MemoryHotAddEnabled, len(c.Hardware.Device)})
+			r.must(err)
+			return string(text)
+		}
+		was, a := config(legacy+"/db-a"), r.named("db-a")
+		g := r.serve(adopting).group("web", 1)
+		g.Spec.CPU, g.Spec.Memory, g.Spec.Adopt = a.CPUs, max(1, a.MemoryMB/1024), []string{legacy + "/db-a"}
+		g.Spec.Hardware = v1alpha1.Hardware{Version: 21, CoresPerSocket: 1, CPUHotAdd: new(false), MemoryHotAdd: new(true), SecureBoot: new(true), VTPM: true, BootDelaySeconds: 9}
+		up(t, g)
+		r.steady(g, 10*time.Minute, "CloneVM_Task", "Destroy_Task", "PowerOffVM_Task", "UpgradeVM_Task")
+		if is := config(web + "/web-0"); is != was || refs(r.members())["web-0"] != a.Ref.Value {
+			t.Errorf("the members are %v, and the hardware is %s; want db-a with %s", refs(r.members()), is, was)
 		}
 	})
 }

@@ -39,7 +39,8 @@ func (f *facts) disksDue(m *member) string {
 }
 
 // cloneDifference says how a VM differs from one cloned now; empty if it doesn't. ages is when its age will make it differ; zero if it differs
-// already, or has no maximum age.
+// already, or has no maximum age. What was cloned or adopted for another spec comes first. Only a clone can differ in its hardware and disks: an
+// adopted VM keeps what it had.
 func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 	addresses, _ := plan.AddressesOf(&f.Group.Spec, vm.Ordinal)
 	switch {
@@ -55,6 +56,9 @@ func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 	tooOld, ages := f.tooOld(vm)
 	if tooOld {
 		return agedText, time.Time{}
+	}
+	if vm.Former.Entry != "" {
+		return "", ages
 	}
 	if disk := plan.DisksOtherwise(&f.Group.Spec, vm.Disks); disk != "" {
 		how = "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
