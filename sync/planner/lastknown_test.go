@@ -1,6 +1,8 @@
 package planner_test
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +160,48 @@ func TestAMissingMemberSaysThatItsVMIsAsLastKnown(t *testing.T) {
 		o.State.VMs, o.State.Vanished = []plan.VM{gone}, nil
 		if r = later(&o, time.Minute); strings.Contains(r.Status.Members[0].Message, "as last known") {
 			t.Errorf("it is back: %+v", r.Status.Members[0])
+		}
+	}
+}
+
+// A figure that is added to the status, too.
+func TestTheStatusKeepsAllFiguresWhileVCenterIsUnknown(t *testing.T) {
+	t.Parallel()
+	ofSpec := []string{"ObservedGeneration", "DesiredReplicas", "Selector", "Phase", "LastMessage", "Summary", "Conditions", "Orphaned"}
+	o := observed(3)
+	o.State = plan.VCenterState{Known: false}
+	was := reflect.ValueOf(&o.Group.Status).Elem()
+	filled(was)
+	r := planner.Make(o)
+	for i := range was.NumField() {
+		name := was.Type().Field(i).Name
+		kept := reflect.DeepEqual(reflect.ValueOf(r.Status).Field(i).Interface(), was.Field(i).Interface())
+		if of := slices.Contains(ofSpec, name); kept == of || was.Field(i).IsZero() {
+			t.Errorf("%s is %+v, and was %+v; want it kept: %t", name, reflect.ValueOf(r.Status).Field(i), was.Field(i), !of)
+		}
+	}
+}
+
+// filled sets each field to a value that is not zero.
+func filled(x reflect.Value) {
+	switch {
+	case x.Type() == reflect.TypeFor[metav1.Time]():
+		x.Set(reflect.ValueOf(metav1.NewTime(now.Add(-time.Hour))))
+	case x.Kind() == reflect.String:
+		x.SetString("before")
+	case x.Kind() == reflect.Bool:
+		x.SetBool(true)
+	case x.CanInt():
+		x.SetInt(77)
+	case x.Kind() == reflect.Pointer:
+		x.Set(reflect.New(x.Type().Elem()))
+		filled(x.Elem())
+	case x.Kind() == reflect.Slice:
+		x.Set(reflect.MakeSlice(x.Type(), 1, 1))
+		filled(x.Index(0))
+	case x.Kind() == reflect.Struct:
+		for i := range x.NumField() {
+			filled(x.Field(i))
 		}
 	}
 }

@@ -12,44 +12,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// status returns the new status. While vCenter's state is unknown, the status keeps its figures.
+// status returns the new status. While vCenter's state is unknown, the status keeps all figures but those that the spec gives.
 func (r *report) status(message string) v1alpha1.VmGroupStatus {
 	if r.facts.shortOutage {
 		s := r.facts.Group.Status
 		s.Orphaned = s.Orphaned || r.facts.orphaned()
 		return s
 	}
-	s := v1alpha1.VmGroupStatus{VCenterUUID: r.facts.State.VCenter, Orphaned: r.facts.orphaned()}
+	s := r.facts.Group.Status
 	if r.facts.vCenterKnown {
-		s.Members, s.Standby = r.memberStatuses(), r.standbyStatuses()
-		s.CurrentReplicas = int32(len(r.sets.members) + len(r.sets.notFound))
-		for i := range r.sets.members {
-			m := &r.sets.members[i]
-			s.ReadyReplicas += oneIf(m.ready)
-			s.AvailableReplicas += oneIf(m.available())
-			s.UpdatedReplicas += oneIf(m.difference() == "")
-		}
-		if r.facts.revision == "" { // which members are up to date is unknown
-			s.UpdatedReplicas = min(s.CurrentReplicas, r.facts.Group.Status.UpdatedReplicas)
-		}
-		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update.progress
-		s.GivenUp, s.Strays = r.givenUpStatuses(), r.strayStatuses()
-		s.Disks, s.Canary, s.Trial = plan.DiskStatuses(r.facts.Group, r.facts.State.VMs), r.decision.update.canary, r.decision.healing.trial
-		if r.facts.blockedBy != nil || r.facts.Finalizing {
-			s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
-		}
-		if r.facts.blockedBy != nil && !r.facts.Finalizing {
-			s.Update = r.facts.Group.Status.Update
-		}
-	} else {
-		was := &r.facts.Group.Status
-		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
-		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
-		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Standby, s.GivenUp, s.Strays = was.Standby, was.GivenUp, was.Strays
-		s.Disks, s.Canary, s.Trial = was.Disks, was.Canary, was.Trial
+		s = r.observedStatus()
 	}
-	s.StandbyReplicas = int32(len(s.Standby))
+	s.Orphaned = r.facts.orphaned()
 	s.ObservedGeneration = r.facts.Group.Generation
 	s.DesiredReplicas = r.facts.Group.Replicas()
 	s.Selector = "controller-uid=" + string(r.facts.Group.UID)
@@ -57,6 +31,32 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 	s.LastMessage = plan.Printable(message)
 	s.Summary = plan.Bounded(plan.WithoutHelp(s.LastMessage), summaryMost)
 	s.Conditions = r.conditions(s.Phase, message)
+	return s
+}
+
+// observedStatus is what depends on vCenter: the figures that the status keeps while vCenter's state is unknown.
+func (r *report) observedStatus() v1alpha1.VmGroupStatus {
+	s := v1alpha1.VmGroupStatus{VCenterUUID: r.facts.State.VCenter}
+	s.Members, s.Standby = r.memberStatuses(), r.standbyStatuses()
+	s.CurrentReplicas, s.StandbyReplicas = int32(len(r.sets.members)+len(r.sets.notFound)), int32(len(s.Standby))
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
+		s.ReadyReplicas += oneIf(m.ready)
+		s.AvailableReplicas += oneIf(m.available())
+		s.UpdatedReplicas += oneIf(m.difference() == "")
+	}
+	if r.facts.revision == "" { // which members are up to date is unknown
+		s.UpdatedReplicas = min(s.CurrentReplicas, r.facts.Group.Status.UpdatedReplicas)
+	}
+	s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update.progress
+	s.GivenUp, s.Strays = r.givenUpStatuses(), r.strayStatuses()
+	s.Disks, s.Canary, s.Trial = plan.DiskStatuses(r.facts.Group, r.facts.State.VMs), r.decision.update.canary, r.decision.healing.trial
+	if r.facts.blockedBy != nil || r.facts.Finalizing {
+		s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
+	}
+	if r.facts.blockedBy != nil && !r.facts.Finalizing {
+		s.Update = r.facts.Group.Status.Update
+	}
 	return s
 }
 
