@@ -110,6 +110,13 @@ func differentValues(t *testing.T, path string, schema *apiextensionsv1.JSONSche
 
 func TestEveryFieldIsInTheDocuments(t *testing.T) {
 	page := string(read(t, "../docs/fields.md"))
+	_, status, _ := strings.Cut(page, "\n## status\n")
+	for path := range fieldsOf(t, "status") {
+		name, _, _ := strings.Cut(path, ".")
+		if name = strings.TrimRight(name, "[]"); !regexp.MustCompile("`" + name + "[`\\[]").MatchString(status) {
+			t.Errorf("docs/fields.md does not explain status.%s", name)
+		}
+	}
 	spec, _, _ := strings.Cut(page, "\n### What a change does")
 	for path := range specFields(t) {
 		first, _, _ := strings.Cut(path, ".")

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -203,5 +204,59 @@ func filled(x reflect.Value) {
 		for i := range x.NumField() {
 			filled(x.Field(i))
 		}
+	}
+}
+
+// A field that nothing sets, or that no story shows, can be forgotten by the next change.
+func TestEachFieldOfTheStatusIsSetInAStory(t *testing.T) {
+	t.Parallel()
+	elsewhere := []string{"status.Members.Host", "status.Members.Replace", "status.Orphaned", "status.Standby.Host", "status.Standby.VMName", "status.Trial.Replaced",
+		"status.GivenUp.VMPathName", "status.Members.VMPathName", "status.Quarantined.VMPathName", "status.Standby.InstanceUUID", "status.Standby.VMPathName", "status.Strays.InstanceUUID", "status.Strays.Message", "status.Strays.MoRef", "status.Strays.Name", "status.Strays.Ordinal", "status.Strays.Template"}
+	left := map[string]bool{}
+	statusFields(reflect.TypeFor[v1alpha1.VmGroupStatus](), "status", func(path string) { left[path] = true })
+	everyResult(func(_ string, r *plan.Result) {
+		setFields(reflect.ValueOf(r.Status), "status", func(path string) { delete(left, path) })
+	})
+	for _, path := range elsewhere {
+		if !left[path] {
+			t.Errorf("a story has %s, or there is no such field: remove it from elsewhere", path)
+		}
+		delete(left, path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(left)) {
+		t.Errorf("no story has %s: set it in observedStatus, and show it in a story (or add it to elsewhere, if another test does)", path)
+	}
+}
+
+// statusFields finds the paths of the fields of a type of the API.
+func statusFields(of reflect.Type, path string, found func(string)) {
+	for of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || of.PkgPath() != reflect.TypeFor[v1alpha1.VmGroupStatus]().PkgPath() {
+		found(path)
+		return
+	}
+	for i := range of.NumField() {
+		statusFields(of.Field(i).Type, path+"."+of.Field(i).Name, found)
+	}
+}
+
+// setFields finds the paths of the fields that are not zero.
+func setFields(x reflect.Value, path string, found func(string)) {
+	switch {
+	case x.IsZero():
+	case x.Kind() == reflect.Slice && x.Type().Elem().PkgPath() == reflect.TypeFor[v1alpha1.VmGroupStatus]().PkgPath():
+		for i := range x.Len() {
+			setFields(x.Index(i), path, found)
+		}
+	case x.Kind() == reflect.Pointer:
+		setFields(x.Elem(), path, found)
+	case x.Kind() == reflect.Struct && x.Type().PkgPath() == reflect.TypeFor[v1alpha1.VmGroupStatus]().PkgPath():
+		for i := range x.NumField() {
+			setFields(x.Field(i), path+"."+x.Type().Field(i).Name, found)
+		}
+	default:
+		found(path)
 	}
 }
