@@ -57,6 +57,11 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	return true
 }
 
+// restored reports whether a call, and those before it, show that etcd was restored from a backup, and nothing of the group runs or is about to.
+func (g *group) restored(call *plan.Call, now time.Time, lease time.Duration) bool {
+	return !call.Unselected() && g.lease.outdates(call) && g.lease.older.restored(call, now, lease) && len(g.runs) == 0 && g.turn.reserved == nil
+}
+
 // preview applies a call to a copy that is thrown away.
 func (g *group) preview(call plan.Call, now time.Time) {
 	if g.lease.finalizing && call.Group.DeletionTimestamp.IsZero() { // a manifest: the group is being deleted nevertheless
@@ -72,6 +77,12 @@ func (g *group) preview(call plan.Call, now time.Time) {
 		key := plan.ChildKey{Kind: plan.KindService, Name: call.Group.Name}
 		call.Children[key] = g.lease.call.Children[key]
 	}
+	if !g.lease.finalizing {
+		if g.lease.outdates(&call) {
+			g.lease.newestStamp = max(g.lease.newestStamp, g.lease.call.Group.Generation)
+		}
+		g.lease.older = older{}
+	}
 	g.lease.call, g.lease.renewed, g.lease.claims = call, now, plan.ClaimsOf(call.Group)
 	if call.Finalizing && !g.lease.finalizing {
 		g.lease.finalizing, g.lease.finalizingSince = true, now
@@ -86,6 +97,10 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		FolderSeen: g.folders.seen, OwnFolders: slices.Concat(g.folders.own, g.folders.ofMembers), NewestStamp: g.lease.newestStamp,
 		Children: g.lease.call.Children, Related: g.lease.call.Related, ChildrenWantedSince: maps.Clone(g.answers.awaited), Emptied: g.lease.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now, Cascade: g.lease.call.Cascade, NewReplace: g.lease.newReplace,
+	}
+	if !g.lease.older.since.IsZero() {
+		last := g.lease.older.last
+		o.Older = &last
 	}
 	if g.lease.orphaned {
 		o.Cascade = metav1.DeletePropagationOrphan

@@ -180,6 +180,9 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	if now.Sub(g.lease.renewed) > l.cfg.Lease { // the calls went to other replicas: awaited children may have come and gone
 		clear(g.answers.awaited)
 	}
+	if g.restored(&call, now, l.cfg.Lease) {
+		g = l.beginAgain(g, call)
+	}
 	taken := g.renew(call, now)
 	stale := l.checkSuspension(now)
 	if stale {
@@ -195,6 +198,21 @@ func (l *Loop) newGroup(call plan.Call) *group {
 	g := newGroup(call)
 	g.failures.causes = l.causes
 	return g
+}
+
+// beginAgain forgets a group that Kubernetes has again from a backup, as if the process had been restarted. But it remembers which generations
+// there were before the backup was restored: who wrote them may have had more in mind than the members' stamps show. The caller holds mu.
+func (l *Loop) beginAgain(g *group, call plan.Call) *group {
+	l.leave(g)
+	g.failures.clear(false)
+	again := l.newGroup(call)
+	if !g.lease.finalizing {
+		again.lease.newestStamp = max(g.lease.newestStamp, g.lease.call.Group.Generation)
+	}
+	l.groups[call.Group.UID] = again
+	l.cfg.Log.Warn().Stringer("group", g.ref).Int64("generation", call.Group.Generation).Int64("before", g.lease.call.Group.Generation).Bool("wasDeleted", g.lease.finalizing).
+		Msg("Kubernetes has an older version of the group again, as after a restore of etcd")
+	return again
 }
 
 // answer remembers the plan, makes the answer of it, and wakes the group for what comes next.
@@ -214,6 +232,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	says := l.cfg.Events && !x.stale && l.hearFirst(g, &x.observed.State, result)
 	g.saw(&x.observed)
 	g.remember(&x.observed, result)
+	g.lease.older.answered(result)
 	busy, _ := l.calls.pauses()
 	repeated := g.keepWritten(result, busy, now)
 	news := g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)

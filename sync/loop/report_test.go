@@ -349,7 +349,10 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 		c.Group = &g
 		stale := withUserData(call("web", 1), "boot", "")
 		l.Sync(c)
-		l.Sync(stale)
+		if r := l.Sync(stale); hasReason(&r.Status, plan.ReasonSecretNotFound) {
+			t.Errorf("the stale call is answered %s %q", r.Status.Phase, r.Status.LastMessage)
+		}
+		l.Sync(c)
 		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 		missing := c
 		missing.Related = stale.Related

@@ -158,6 +158,7 @@ func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
 				t.Fatalf("a finalize without deletionTimestamp is answered with %+v, want a refusal that removes nothing", r)
 			}
 			l.Sync(late)
+			l.Sync(deletion(c))
 			all, _ := m.members(c.Ref())
 			return all == 0
 		})

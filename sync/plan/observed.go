@@ -41,10 +41,13 @@ type Observed struct {
 	// NewReplace are the entries of spec.replace that the newest spec added, until a plan was made from that spec while vCenter's state was
 	// known. Entries that existed at this process's first call for the group are not new.
 	NewReplace []v1alpha1.Replacement
-	// NewestStamp is the highest generation ever seen in a stamp of this group, including VMs that are gone.
+	// NewestStamp is the highest generation ever seen in a stamp of this group, including VMs that are gone; or, since etcd was restored from a
+	// backup, in a hook call.
 	NewestStamp int64
 	// FinalizingSince is when this process first learned that the group is finalizing, or no longer selected.
 	FinalizingSince time.Time
+	// Older is the newest hook call, if Group is from an earlier one that it can't follow; nil otherwise.
+	Older *OlderCall
 	// Cascade is the deletion's propagation policy: see Call.
 	Cascade metav1.DeletionPropagation
 	// Children are the group's child objects as Metacontroller saw them.
@@ -73,6 +76,14 @@ type Observed struct {
 	// AgesAt is the time at which members' ages are compared with update.maxAgeSeconds; zero: Now. A forecast sets it to its beginning, so
 	// that it doesn't replace members for reaching the age later.
 	AgesAt time.Time
+}
+
+// OlderCall is a hook call that can't follow an earlier one: it has a lower generation, or the earlier one was of the group's deletion, and
+// this one has no deletionTimestamp. The call was delayed, its sender's cache lags behind, or etcd was restored from a backup.
+type OlderCall struct {
+	// Generation and Children are the call's.
+	Generation int64
+	Children   map[ChildKey]ObservedChild
 }
 
 // Call is one hook call: the desired state of a group, and what Kubernetes has for it.

@@ -25,7 +25,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or change the group's label back", what, was, s.VCenter)}
 	}
 	if f.Finalizing {
-		return true, nil
+		return true, f.undeletable()
 	}
 	if f.invalid != nil {
 		return true, f.invalid
@@ -42,20 +42,40 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	if many := f.tooManyDisks(); many != nil && f.want > 0 {
 		return true, many
 	}
-	newest := f.NewestStamp
-	for i := range s.VMs {
-		newest = max(newest, s.VMs[i].Generation)
-	}
-	if newest > f.Group.Generation && newest != f.Group.UndoneGeneration() {
-		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, edit the spec until its generation is higher (docs/troubleshooting.md#superseded)",
-			newest, f.Group.Generation)}
+	if newer := f.superseded(); newer != nil {
+		return true, newer
 	}
 	if name := f.removedElsewhere(); name != "" {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
 			"%s was destroyed with the server's account, but not by this process: the server waits for the group's next hook call", name)}
 	}
 	return true, nil
+}
+
+// superseded returns a fault if the group's spec was newer before: by the members' stamps, or by an earlier hook call.
+func (f *facts) superseded() *plan.Fault {
+	newest, called := f.NewestStamp, f.Group.Generation
+	for i := range f.State.VMs {
+		newest = max(newest, f.State.VMs[i].Generation)
+	}
+	if f.Older != nil {
+		newest, called = max(newest, f.Group.Generation), f.Older.Generation
+	}
+	if newest <= called || newest == f.Group.UndoneGeneration() {
+		return nil
+	}
+	return &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
+		"the members' stamps, or an earlier hook call, have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, edit the spec until its generation is %[1]d (docs/troubleshooting.md#superseded)",
+		newest, called)}
+}
+
+// undeletable returns a fault if a group that was deleted isn't being deleted according to the newest hook call.
+func (f *facts) undeletable() *plan.Fault {
+	if f.Older != nil {
+		return &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf("the group was deleted, and this hook call is older than its deletion: the server does nothing until a newer call comes, "+
+			"or, if etcd was restored from a backup, until none has come for %s; then it begins again (docs/troubleshooting.md#superseded)", f.Lease)}
+	}
+	return nil
 }
 
 // outage is why vCenter's state is unknown; nil while it is known.

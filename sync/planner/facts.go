@@ -83,7 +83,7 @@ func (f *facts) orphaned() bool {
 
 // abandoned reports whether an operator has asked to end a deletion without vCenter.
 func (f *facts) abandoned() bool {
-	return f.Finalizing && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
+	return f.Finalizing && f.Older == nil && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
 }
 
 // hasPersistentDisks reports whether members have persistent disks, so that the ordinals are 0 … n-1.

@@ -34,6 +34,7 @@ func group(replicas int32) *v1alpha1.VmGroup {
 func remove(o *plan.Observed) {
 	o.Finalizing, o.FinalizingSince = true, o.Now
 	o.Group.DeletionTimestamp = &metav1.Time{Time: o.Now}
+	o.Group.Generation++
 }
 
 // observed is a new group in a healthy vCenter.
@@ -282,6 +283,7 @@ func anything(t *rapid.T) plan.Observed {
 	if o.Finalizing = rapid.IntRange(0, 4).Draw(t, "finalizing") == 0; o.Finalizing {
 		o.FinalizingSince = now.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "finalizing for")) * time.Second)
 		o.Group.DeletionTimestamp = &metav1.Time{Time: o.FinalizingSince}
+		o.Group.Generation++
 	}
 	if o.Group.Spec.UserData != nil && rapid.IntRange(0, 3).Draw(t, "lacks user data") == 0 {
 		o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Message: "the Secret default/boot is not there", NeedsOperator: true}}

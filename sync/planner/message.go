@@ -59,13 +59,13 @@ func (r *report) blockedText() string {
 	if was := r.wasStalled(); was != nil {
 		text = saidAsLastKnown(was) + "; " + text
 	}
-	if r.facts.Finalizing {
+	if r.facts.Finalizing && r.facts.blockedBy.Reason != plan.ReasonSuperseded {
 		text = "the deletion waits for vCenter: " + text
 	}
 	if !r.facts.vCenterKnown && len(r.facts.Group.Status.Members) > 0 {
 		text += "; the last known figures are kept"
 	}
-	if r.facts.Finalizing && r.facts.blockedBy.Reason != plan.ReasonInventoryNotRead {
+	if r.facts.Finalizing && r.facts.blockedBy.Reason != plan.ReasonInventoryNotRead && r.facts.blockedBy.Reason != plan.ReasonSuperseded {
 		text += "; " + abandonHint
 	}
 	return text

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
@@ -77,7 +75,7 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 		o.Group.Spec.Replace = named
 		vanish(1, hostRemoved)(&o)
 		if o.Finalizing = finalizing; finalizing {
-			o.Group.DeletionTimestamp = &metav1.Time{Time: o.Now}
+			remove(&o)
 		}
 		for range 2 {
 			r := planner.Make(o)

@@ -31,6 +31,9 @@ import (
 //
 // A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
 //
+// "newer" stamps have a generation that is higher than the hook call's. A call that is older than the newest one is treated likewise (plan.OlderCall); if the
+// group was deleted, the children are as received.
+//
 // Where the figures of the stored status are kept because vCenter's state is unknown, its faults are kept, too (lastknown.go).
 //
 // "elsewhere, maybe" is a group that another install of the server has as well (otherInstall). "another, served" is a group whose status

@@ -227,7 +227,7 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("takes no member with persistent disks of a deleted group down before its stamp tells other replicas", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing, o.Group.DeletionTimestamp = true, &metav1.Time{Time: now} // without it, nothing is removed
+		remove(&o)
 		for i := range o.State.VMs {
 			if m := &o.State.VMs[i]; rapid.Bool().Draw(t, "stateful") {
 				m.Disks = plan.DiskText([]plan.MemberDisk{{Name: "data", ID: fmt.Sprint("fcd-", i)}})

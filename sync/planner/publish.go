@@ -12,6 +12,8 @@ import (
 // children (--cascade=foreground) or releases them (--cascade=orphan), the answer leaves them to it, and creates none again.
 func (s *sets) children() []plan.Child {
 	switch {
+	case s.facts.Finalizing && s.facts.Older != nil:
+		return children.AsReceived(s.facts.Older.Children)
 	case s.facts.orphaned():
 		return children.AsReceived(s.facts.Children)
 	case s.facts.Finalizing && s.facts.Cascade == metav1.DeletePropagationForeground:

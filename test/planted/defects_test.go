@@ -343,4 +343,10 @@ var defects = []defect{
 	{"tenants: a message about addresses names a group of another namespace", "sync/loop/claims.go",
 		`whose := "a group of another namespace"`, `whose := "the group " + other.ref.String()`,
 		[]layer{through("GroupsWithTheSameAddresses")}},
+	{"restores: steps begin although the newest hook call is older than one before it", "sync/loop/group.go",
+		"if !g.lease.older.since.IsZero() {", "if false {",
+		[]layer{loop, through("RestoredEtcd|BackupOfEtcd")}},
+	{"restores: an API server that lags behind for a lease counts as a restore", "sync/loop/lease.go",
+		"return x.said != \"\" && call.Group.Status.LastMessage == x.said && ", "return ",
+		[]layer{loop}},
 }
