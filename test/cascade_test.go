@@ -22,7 +22,6 @@ import (
 // the garbage collector's finalizer. Before the second call, the garbage collector has removed the owner references of the children.
 func orphaned(t *testing.T, g *metacontroller.Group) {
 	t.Helper()
-	g.Generation++
 	g.Finalizers = append(g.Finalizers, metav1.FinalizerOrphanDependents)
 	before := childNames(g)
 	a, err := g.Finalize(t.Context())
@@ -89,7 +88,6 @@ func TestAGroupThatIsDeletedInTheForegroundIsDrainedWithoutChildren(t *testing.T
 		until(t, g, "the endpoints are published", func(metacontroller.Answer) bool { return len(g.Children[plan.KindEndpointSlice]) > 0 })
 		began := time.Now()
 		g.Finalizers = append(g.Finalizers, metav1.FinalizerDeleteDependents)
-		g.Generation++
 		_, err := g.UntilFinalizing(t.Context(), func(a metacontroller.Answer) bool {
 			for _, child := range a.Children {
 				var object struct{ Kind string }

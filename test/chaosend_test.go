@@ -164,7 +164,6 @@ func (l *life) end(retain bool) {
 		l.group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		left = int(*l.group.Spec.Replicas)
 	}
-	l.group.Generation++
 	l.deleting, l.ending = true, true
 	l.promises()
 	existed, members, disks := refsOf(l.VMs()), refsOf(l.mine()), l.group.Status.Disks
@@ -176,7 +175,7 @@ func (l *life) end(retain bool) {
 	if only := l.any(); one {
 		ask = func() *chaosReplica { return only }
 	}
-	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation, left)
+	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation+1, left)
 	for began := time.Now(); !l.call(ask()).Finalized; time.Sleep(seldom) {
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)

@@ -209,8 +209,7 @@ var edits = []operation{
 	{"delete, and recreate", 3, func(l *life) {
 		if !l.deleting {
 			l.deleting = true
-			l.group.Generation++
-			l.say("%s is deleted, generation %d", l.group.UID, l.group.Generation)
+			l.say("%s is deleted, generation %d", l.group.UID, l.group.Generation+1)
 			l.promises()
 		}
 	}},

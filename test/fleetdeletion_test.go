@@ -108,9 +108,6 @@ func deletion(t *testing.T, groups, members int, off time.Duration) (took time.D
 		each((*metacontroller.Group).Sync, metacontroller.Running)
 		settled := time.Now().Add(5 * time.Second)
 		each((*metacontroller.Group).Sync, func(metacontroller.Answer) bool { return time.Now().After(settled) })
-		for _, g := range all {
-			g.Generation++
-		}
 		before, began := r.Calls(), time.Now()
 		var mu sync.Mutex
 		each((*metacontroller.Group).Finalize, func(a metacontroller.Answer) bool {

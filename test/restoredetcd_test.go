@@ -1,10 +1,14 @@
 package test
 
 import (
+	"encoding/json"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -93,5 +98,98 @@ func TestAGroupThatWasDeletedSinceTheBackupOfEtcdIsUpAgainAfterALease(t *testing
 			t.Errorf("it is up %s after the restore; want a lease and the time to clone", took)
 		}
 		equal(t, r.names(web), running(3))
+	})
+}
+
+// docs/upgrade.md: after more than one lost edit.
+func TestLostGenerationsAreUndoneWithAWord(t *testing.T) {
+	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
+		server := r.serve()
+		g := server.group("web", 2)
+		up(t, g)
+		was := backup(g)
+		for range 3 {
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU *= 2 })
+			up(t, g)
+		}
+		restarted := r.serve()
+		for _, server := range []*serverReplica{restarted, server} {
+			again := backup(was)
+			again.URL = server.url
+			a := answersFor(t, again, 3*time.Minute, func(metacontroller.Answer) {})
+			if got, want := superseded(t, again), "default/web: "+a.Status.LastMessage+"\n"; got != want || !strings.Contains(got, "generation 4 of this group, and this hook call has generation 1") {
+				t.Errorf("the command of docs/upgrade.md prints %q, want %q", got, want)
+			}
+			again.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: "4"}
+			if a := up(t, again); a.Status.UpdatedReplicas != 2 || a.Status.DesiredReplicas != 2 || superseded(t, again) != "" {
+				t.Errorf("%+v", a.Status)
+			}
+		}
+	})
+}
+
+// superseded is what the command of docs/upgrade.md prints for a group.
+func superseded(t *testing.T, g *metacontroller.Group) string {
+	t.Helper()
+	docs, err := os.ReadFile("../docs/upgrade.md")
+	must.Succeed(t, err)
+	_, after, _ := strings.Cut(string(docs), "kubectl get vg -A -o go-template='")
+	text, _, _ := strings.Cut(after, "'\n")
+	list, err := json.Marshal(map[string]any{"items": []any{&g.VmGroup}})
+	must.Succeed(t, err)
+	var data any
+	must.Succeed(t, json.Unmarshal(list, &data))
+	var out strings.Builder
+	must.Succeed(t, template.Must(template.New("").Parse(text)).Execute(&out, data))
+	return out.String()
+}
+
+// A backup is started as a second cluster, with its Secrets, so its server uses the same account.
+func TestADrillWithAnOlderBackupDoesNotTouchTheVMs(t *testing.T) {
+	inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
+		production := r.serve().group("web", 2)
+		up(t, production)
+		drill := backup(production)
+		production.Scale(3)
+		up(t, production)
+		were := refs(r.members())
+		drill.URL = r.serve().url
+		a := answersFor(t, drill, time.Minute, func(metacontroller.Answer) {})
+		if !isSuperseded(a) {
+			t.Errorf("the second cluster's answer is %s %q", a.Status.Phase, a.Status.LastMessage)
+		}
+		a, err := drill.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Status.Phase == v1alpha1.PhaseError })
+		if err != nil || a.Finalized || !strings.Contains(a.Status.LastMessage, v1alpha1.AnnotationAbandon+"=true") || !strings.Contains(a.Status.LastMessage, v1alpha1.AnnotationUndoGeneration+"=2") {
+			t.Errorf("the deletion in the second cluster is answered %s %q: %v", a.Status.Phase, a.Status.LastMessage, err)
+		}
+		up(t, production)
+		r.sameVMs(were)
+		drill.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
+		if _, err := drill.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized }); err != nil {
+			t.Error(err)
+		}
+		up(t, production)
+		r.sameVMs(were)
+		equal(t, r.names(web), running(3))
+	})
+}
+
+// The word that removes the VMs: this cluster is the only one that has the group.
+func TestASupersededGroupIsRemovedWithAWord(t *testing.T) {
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		g := r.serve().group("web", 2)
+		up(t, g)
+		was := backup(g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 4 })
+		up(t, g)
+		was.URL = r.serve().url // it was restarted
+		if _, err := was.UntilFinalizing(within(t), isSuperseded); err != nil {
+			t.Fatal(err)
+		}
+		was.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: strconv.Itoa(2)}
+		if _, err := was.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized }); err != nil {
+			t.Error(err)
+		}
+		equal(t, r.names(web), nil)
 	})
 }

@@ -141,7 +141,6 @@ func (s *soak) life(name string) {
 			return
 		}
 	}
-	g.Generation++
 	s.drive(g, g.Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
 }
 

@@ -128,7 +128,6 @@ func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Inventory = "" })
 				up(t, g)
 				same("with its ConfigMap again")
-				g.Generation++
 				g.Finalizers = []string{metav1.FinalizerOrphanDependents}
 				_, err := g.Finalize(t.Context())
 				r.must(err)

@@ -282,7 +282,6 @@ func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 				up(t, g)
 				host, n := r.removeHostOf("web-0")
 				hasVanished(t, g, n, host)
-				g.Generation++
 				a, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
 					return len(r.members()) == 0 && a.Status.Phase == v1alpha1.PhaseError
 				})

@@ -262,12 +262,18 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	next := m.Stamp
 	next.Generation = max(next.Generation, p.action.Generation)
 	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // rounded up to whole seconds, so that the guest has its full time
+	unasked := func(s *stamp.Stamp) {
+		if s.Shutdown == next.Shutdown { // the generation without it would look like another cluster's (undeletable, sync/planner/block.go)
+			s.Generation = m.Stamp.Generation
+		}
+		s.Shutdown = m.Stamp.Shutdown
+	}
 	if err := p.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
 	if time.Since(next.Shutdown.At) > askWithin {
 		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; the server plans the step again.", p.action.VM)
-		p.revertStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		p.revertStamp(ctx, "was asked to shut down", unasked)
 		return vcfault.Untried(err)
 	}
 	err = p.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -284,7 +290,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return p.reader.Read(ctx, vm)
 	}
 	if vcfault.Refused(err) {
-		p.revertStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		p.revertStamp(ctx, "was asked to shut down", unasked)
 	}
 	return err
 }

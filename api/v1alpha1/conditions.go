@@ -84,7 +84,8 @@ const LabelGroup = "vm.codeconnect.vmworld.com/group"
 
 // AnnotationUndoGeneration makes the server ignore one generation in the stamps of the group's VMs: the annotation's value is the number of
 // that generation. If etcd was restored from an older backup, or a caller with the hooks' token sent a false generation, a stamp can have a
-// higher generation than metadata.generation, and blocks the group until metadata.generation reaches it. Use the annotation in the second case.
+// higher generation than metadata.generation, and blocks the group until metadata.generation reaches it. Use the annotation in the second case;
+// and in the first one to delete the group with its VMs, if no other cluster has it.
 const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
 
 // AnnotationTryAgain on a group makes the server retry each failed step at once when the annotation's value changes. The value itself has

@@ -279,7 +279,6 @@ func relatedOf(o *other) metacontroller.Related {
 func (g *demoGroup) delete() {
 	if !g.deleting {
 		g.deleting, g.due = true, time.Time{}
-		g.Generation++
 	}
 }
 

@@ -110,6 +110,9 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 		if s.remove && g.DeletionTimestamp.IsZero() { // without it, nothing is removed
 			now := metav1.Now()
 			g.DeletionTimestamp = &now
+			if g.Generation > 0 { // the deletion has one of its own
+				g.Generation++
+			}
 		}
 		related, err := s.related(g, data)
 		if err != nil {

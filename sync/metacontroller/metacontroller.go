@@ -97,6 +97,7 @@ func (g *Group) Finalize(ctx context.Context) (Answer, error) {
 		// In whole seconds, like the API server's times, but rounded up, so that a drain of a few seconds isn't shortened.
 		at := metav1.NewTime(time.Now().Add(time.Second).Truncate(time.Second))
 		g.DeletionTimestamp = &at
+		g.Generation++ // as the API server does
 	}
 	return g.call(ctx, "/finalize", true)
 }
@@ -290,12 +291,11 @@ func (g *Group) Until(ctx context.Context, holds func(Answer) bool) (Answer, err
 
 // Delete finalizes until the hook says finalized.
 func (g *Group) Delete(ctx context.Context) error {
-	g.Generation++
 	_, err := g.UntilFinalizing(ctx, func(a Answer) bool { return a.Finalized })
 	return err
 }
 
-// UntilFinalizing finalizes a group whose generation the deletion has raised, until holds returns true for an answer.
+// UntilFinalizing finalizes a group until holds returns true for an answer.
 func (g *Group) UntilFinalizing(ctx context.Context, holds func(Answer) bool) (Answer, error) {
 	return g.until(ctx, g.Finalize, holds)
 }

@@ -219,6 +219,9 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Restarted = now
 		vm.bootGuest()
 	case PowerOff, ShutdownGuest:
+		if a.Op == ShutdownGuest {
+			vm.Shutdown = Moment{At: now, Boot: vm.Boot}
+		}
 		vm.Power, vm.Boot, vm.Tools, vm.Reported, vm.IPs, vm.Untaken = PoweredOff, time.Time{}, false, false, nil, nil
 	case Reconfigure:
 		to := ArgsOf[ResizeArgs](a.Args)

@@ -5,6 +5,7 @@ package planner
 import (
 	"fmt"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -65,17 +66,40 @@ func (f *facts) superseded() *plan.Fault {
 		return nil
 	}
 	return &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-		"the members' stamps, or an earlier hook call, have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, edit the spec until its generation is %[1]d (docs/troubleshooting.md#superseded)",
+		"the members' stamps, or an earlier hook call, have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, or a cluster that was started from one has changed the VMs, edit the spec until its generation is %[1]d (docs/troubleshooting.md#superseded)",
 		newest, called)}
 }
 
-// undeletable returns a fault if a group that was deleted isn't being deleted according to the newest hook call.
+// undeletable returns a fault if the deletion of a group waits: it isn't being deleted according to the newest hook call, or its spec was newer
+// before the deletion, which has a generation of its own. Then another cluster may have the group, with this UID: the one from whose backup this
+// cluster was restored. Its server writes to stamps, too, and Kubernetes can't tell. What this deletion wrote doesn't count.
 func (f *facts) undeletable() *plan.Fault {
 	if f.Older != nil {
 		return &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf("the group was deleted, and this hook call is older than its deletion: the server does nothing until a newer call comes, "+
 			"or, if etcd was restored from a backup, until none has come for %s; then it begins again (docs/troubleshooting.md#superseded)", f.Lease)}
 	}
-	return nil
+	newest := int64(0)
+	if f.NewestStamp > f.Group.Generation {
+		newest = f.NewestStamp
+	}
+	for i := range f.State.VMs {
+		if vm := &f.State.VMs[i]; vm.Generation > f.Group.Generation || vm.Generation == f.Group.Generation && !f.deletionChanged(vm) {
+			newest = max(newest, vm.Generation)
+		}
+	}
+	if newest == 0 || newest == f.Group.UndoneGeneration() {
+		return nil
+	}
+	return &plan.Fault{Reason: plan.ReasonSuperseded, NeedsOperator: true, Message: fmt.Sprintf(
+		"the deletion waits: the members' stamps, or an earlier hook call, have generation %d of this group, which was deleted as generation %d, so another cluster may serve these VMs, such as the one whose backup this cluster was restored from. "+
+			"To leave the VMs alone, set the annotation %s=true; to remove them, %s=%[1]d",
+		newest, f.Group.Generation, v1alpha1.AnnotationAbandon, v1alpha1.AnnotationUndoGeneration)}
+}
+
+// deletionChanged reports whether it may be this deletion that gave a VM's stamp its generation: it marked the VM, perhaps once more, or asked its guest to
+// shut down.
+func (f *facts) deletionChanged(vm *plan.VM) bool {
+	return vm.Marked || vm.Shutdown.At.After(f.Group.DeletionTimestamp.Add(-plan.ClockSkew))
 }
 
 // outage is why vCenter's state is unknown; nil while it is known.

@@ -37,6 +37,14 @@ func remove(o *plan.Observed) {
 	o.Group.Generation++
 }
 
+// undelete makes a drawn group one that isn't being deleted.
+func undelete(o *plan.Observed) {
+	if o.Finalizing {
+		o.Finalizing, o.Group.DeletionTimestamp = false, nil
+		o.Group.Generation--
+	}
+}
+
 // observed is a new group in a healthy vCenter.
 func observed(replicas int32) plan.Observed {
 	return plan.Observed{

@@ -114,6 +114,8 @@ func TestAHoldConcernsNoVMThatIsOffAndNoneThatIsRetained(t *testing.T) {
 	}
 	o = heldMember(heldCases["a deleted group"])
 	o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+	mark := &o.State.VMs[0] // that of the deletion
+	mark.Marked, mark.MarkedAt, mark.Generation = true, o.Now, o.Group.Generation
 	if r := planner.Make(o); !r.Wants("web-1", plan.Release) {
 		t.Errorf("retained: %+v", r.Actions)
 	}

@@ -191,7 +191,7 @@ func fewAddresses(t *rapid.T, o *plan.Observed) {
 func TestNoMemberGoesWhosePlaceCannotBeFilledAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
-		o.Finalizing, o.Group.DeletionTimestamp = false, nil
+		undelete(&o)
 		fewAddresses(t, &o)
 		before := map[int32]bool{}
 		for _, m := range o.State.VMs {

@@ -17,7 +17,8 @@ import (
 //	yes         yes        any      any              any          | observed  none          none; finalized
 //	yes         no         any      unknown          any          | kept      none          none
 //	yes         no         any      another than was any          | kept      none          none
-//	yes         no         any      known            any          | observed  none          remove all, finalize
+//	yes         no         any      known            newer        | observed  as received   none
+//	yes         no         any      known            ours         | observed  none          remove all, finalize
 //	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
 //	no          -          any      elsewhere, maybe any          | kept      as last applied  none
 //	no          -          invalid  unknown          any          | kept      as last applied  none
@@ -31,8 +32,8 @@ import (
 //
 // A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
 //
-// "newer" stamps have a generation that is higher than the hook call's. A call that is older than the newest one is treated likewise (plan.OlderCall); if the
-// group was deleted, the children are as received.
+// "newer" stamps have a generation that is higher than the hook call's, or, of a group that is being deleted, no lower. The call is also treated so if
+// it is older than the newest one (plan.OlderCall).
 //
 // Where the figures of the stored status are kept because vCenter's state is unknown, its faults are kept, too (lastknown.go).
 //

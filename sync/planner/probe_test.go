@@ -181,7 +181,8 @@ func TestMembersThatMayAnswerAreNotTakenDownTogether(t *testing.T) {
 func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing, o.Group.DeletionTimestamp, o.Group.Spec.Replace = false, nil, nil
+		undelete(&o)
+		o.Group.Spec.Replace = nil
 		if !o.Group.Spec.Readiness.Probes() {
 			return
 		}

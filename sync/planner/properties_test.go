@@ -79,7 +79,7 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("takes none down that serves unless enough others do", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing = false
+		undelete(&o)
 		before, after := serving(&o, nil), serving(&o, planner.Make(o).Actions)
 		if _, least := limits(&o); after < before && after < least {
 			t.Fatalf("%d serve, of which %d would be left; %d are promised", before, after, least)
@@ -87,7 +87,8 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("takes none down to replace it while no new member can be made", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing, o.State.Template = false, plan.Template{Datacenter: "DC0"}
+		undelete(&o)
+		o.State.Template = plan.Template{Datacenter: "DC0"}
 		replacing := func(why plan.Why) bool {
 			return why == plan.WhyUpdate || why == plan.WhyResize || why == plan.WhyReplace
 		}
@@ -204,7 +205,8 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("removes in scale-in only ordinals from replicas on where disks are persistent", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing, o.Group.Spec.Disks = false, []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+		undelete(&o)
+		o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 		for _, a := range planner.Make(o).Actions {
 			if m := find(&o, a.MoRef); marks(a, plan.WhyScaleIn) && !m.Standby && m.Ordinal < o.Group.Replicas() {
 				t.Fatalf("%s goes, of %d", a.VM, o.Group.Replicas())
@@ -213,7 +215,8 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("powers no member on that lacks a persistent disk", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing, o.Group.Spec.Disks, o.Group.Spec.Adopt = false, []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}, nil
+		undelete(&o)
+		o.Group.Spec.Disks, o.Group.Spec.Adopt = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}, nil
 		for i := range o.State.VMs {
 			if m := &o.State.VMs[i]; m.Former.Entry == "" && rapid.Bool().Draw(t, "fits") {
 				m.Prepared, m.Revision = plan.PreparationOf(&o.Group.Spec), plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
@@ -247,7 +250,8 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("removes in scale-in the protected last, and of the others those in remove, the unready, and the outdated first", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing, o.Group.Spec.Update.MaxAgeSeconds = false, nil
+		undelete(&o)
+		o.Group.Spec.Update.MaxAgeSeconds = nil
 		if o.Group.Spec.HasPersistentDisks() {
 			return // its ordinals are 0 … n-1: the highest go
 		}
@@ -296,7 +300,7 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("heals none while more are unready, or cannot be reached, than maxUnhealthy allows", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing = false
+		undelete(&o)
 		unhealthy, duplicates := 0, map[int32]int{}
 		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {

@@ -14,7 +14,7 @@ func (s *sets) children() []plan.Child {
 	switch {
 	case s.facts.Finalizing && s.facts.Older != nil:
 		return children.AsReceived(s.facts.Older.Children)
-	case s.facts.orphaned():
+	case s.facts.orphaned(), s.facts.Finalizing && s.facts.blockedBy != nil && s.facts.blockedBy.Reason == plan.ReasonSuperseded:
 		return children.AsReceived(s.facts.Children)
 	case s.facts.Finalizing && s.facts.Cascade == metav1.DeletePropagationForeground:
 		return nil

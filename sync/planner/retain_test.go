@@ -38,8 +38,11 @@ func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 func TestADeletionIsAnnouncedByAMarkOnlyWhereMembersAreReleased(t *testing.T) {
 	steps := func(change func(*plan.Observed)) (ops []plan.Op) {
 		o := withStandby(2, 1)
-		o.Group.Generation = 2
 		remove(&o)
+		o.Group.Generation = 2
+		for i := range o.State.VMs {
+			o.State.VMs[i].Generation = 1
+		}
 		change(&o)
 		r := planner.Make(o)
 		for _, a := range r.Actions {
@@ -90,7 +93,7 @@ func TestADeletionThatRetainsEndsThoughTheServerStartsAgainAndAgain(t *testing.T
 	for after, ends := range map[time.Duration]bool{0: false, 2 * time.Minute: false, plan.ClockSkew + 90*time.Second: true} {
 		o := observed(1)
 		addMembers(&o, 1)
-		o.Group.Spec.Deletion.Policy, o.Group.Generation = v1alpha1.DeletionRetain, 4
+		o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		remove(&o)
 		m := &o.State.VMs[0]
 		m.Marked, m.MarkedAt, m.Generation = true, now, 4

@@ -349,4 +349,7 @@ var defects = []defect{
 	{"restores: an API server that lags behind for a lease counts as a restore", "sync/loop/lease.go",
 		"return x.said != \"\" && call.Group.Status.LastMessage == x.said && ", "return ",
 		[]layer{loop}},
+	{"restores: a second cluster that was started from a backup removes the VMs of a group that is newer than the backup", "sync/planner/block.go",
+		"vm.Generation > f.Group.Generation || vm.Generation == f.Group.Generation && !f.deletionChanged(vm)", "vm.Generation > f.Group.Generation+1000",
+		[]layer{planner, through("Drill|WithAWord")}},
 }
