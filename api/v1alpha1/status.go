@@ -110,6 +110,10 @@ type VmGroupStatus struct {
 	// orphaned is true if the group was deleted with --cascade=orphan: the server releases its VMs, as with spec.deletion.policy Retain.
 	// +optional
 	Orphaned bool `json:"orphaned,omitempty"`
+	// finalizingSince is when the server first learned that the group is being deleted, by the server's clock. Some steps of the deletion wait
+	// from then on until no other replica of the server can act for the group (--lease).
+	// +optional
+	FinalizingSince metav1.Time `json:"finalizingSince,omitzero"`
 }
 
 // Trial records what became of members that were made from one target. If none of them has ever been ready, healing replaces at most one:

@@ -170,16 +170,15 @@ func (f *facts) deletionReason() string {
 }
 
 // leaseOver reports whether every lease of another replica has ended: none was renewed after finalizing began. A process that was started later
-// learns from the mark of the deletion when that was, by the clock of the process that wrote the mark.
+// learns from the status when that was, by the clock of the process that wrote the status.
 func (f *facts) leaseOver() bool { return !f.Now.Before(f.leaseEnds()) }
 
 // leaseEnds is when leaseOver becomes true.
 func (f *facts) leaseEnds() time.Time {
 	over := f.FinalizingSince.Add(f.Lease)
-	for i := range f.State.VMs {
-		m := &f.State.VMs[i]
-		if announced := m.MarkedAt.Add(plan.ClockSkew + f.Lease); m.Marked && m.Generation >= f.Group.Generation && !m.MarkedAt.IsZero() && announced.Before(over) {
-			over = announced
+	if since := f.Group.Status.FinalizingSince; !since.IsZero() {
+		if ends := since.Add(plan.ClockSkew + f.Lease); ends.Before(over) {
+			return ends
 		}
 	}
 	return over

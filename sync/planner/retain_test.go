@@ -87,8 +87,8 @@ func TestADeletionIsAnnouncedByAMarkOnlyWhereMembersAreReleased(t *testing.T) {
 	}
 }
 
-// A server that is restarted again and again would start the wait for leases each time. The time of the deletion's mark says since when other
-// replicas know of the deletion.
+// A server that is restarted again and again would start the wait for leases each time. The status says since when no replica is called for the
+// group without its deletion.
 func TestADeletionThatRetainsEndsThoughTheServerStartsAgainAndAgain(t *testing.T) {
 	for after, ends := range map[time.Duration]bool{0: false, 2 * time.Minute: false, plan.ClockSkew + 90*time.Second: true} {
 		o := observed(1)
@@ -96,13 +96,17 @@ func TestADeletionThatRetainsEndsThoughTheServerStartsAgainAndAgain(t *testing.T
 		o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		remove(&o)
 		m := &o.State.VMs[0]
-		m.Marked, m.MarkedAt, m.Generation = true, now, 4
-		o.Now = now.Add(after)
-		o.FinalizingSince, o.Called = o.Now, o.Now // it has just started
-		if r := planner.Make(o); r.Wants("web-0", plan.Release) != ends {
-			t.Errorf("%s after the mark, a server that has just started plans %+v", after, r.Actions)
+		m.Marked, m.MarkedAt, m.Generation = true, now, o.Group.Generation
+		o.Group.Status = planner.Make(o).Status
+		for range 2 { // the status is kept
+			o.Now = o.Now.Add(after / 2)
+			o.FinalizingSince, o.Called = o.Now, o.Now // it has just started
+			r := planner.Make(o)
+			if o.Group.Status = r.Status; o.Now.Equal(now.Add(after)) && r.Wants("web-0", plan.Release) != ends {
+				t.Errorf("%s after the first call, a server that has just started plans %+v", after, r.Actions)
+			}
 		}
-		m.Generation = 3 // a mark that is not the deletion's
+		m.Generation-- // a mark that is not the deletion's
 		if r := planner.Make(o); r.Wants("web-0", plan.Release) {
 			t.Errorf("%s after a mark of another generation, it plans %+v", after, r.Actions)
 		}

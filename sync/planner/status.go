@@ -16,14 +16,14 @@ import (
 func (r *report) status(message string) v1alpha1.VmGroupStatus {
 	if r.facts.shortOutage {
 		s := r.facts.Group.Status
-		s.Orphaned = s.Orphaned || r.facts.orphaned()
+		s.Orphaned, s.FinalizingSince = s.Orphaned || r.facts.orphaned(), r.facts.finalizingSince()
 		return s
 	}
 	s := r.facts.Group.Status
 	if r.facts.vCenterKnown {
 		s = r.observedStatus()
 	}
-	s.Orphaned = r.facts.orphaned()
+	s.Orphaned, s.FinalizingSince = r.facts.orphaned(), r.facts.finalizingSince()
 	s.ObservedGeneration = r.facts.Group.Generation
 	s.DesiredReplicas = r.facts.Group.Replicas()
 	s.Selector = "controller-uid=" + string(r.facts.Group.UID)
@@ -58,6 +58,17 @@ func (r *report) observedStatus() v1alpha1.VmGroupStatus {
 		s.Update = r.facts.Group.Status.Update
 	}
 	return s
+}
+
+// finalizingSince is when a process of the server first learned that the group is being deleted; zero if it isn't.
+func (f *facts) finalizingSince() metav1.Time {
+	switch since := f.Group.Status.FinalizingSince; {
+	case !f.Finalizing || f.Older != nil:
+		return metav1.Time{}
+	case !since.IsZero():
+		return metav1.NewTime(since.UTC())
+	}
+	return metav1.NewTime(f.FinalizingSince.UTC().Truncate(time.Second))
 }
 
 // summaryMost is how long a message can be in a table, in bytes.
