@@ -168,7 +168,7 @@ func TestAMissingMemberSaysThatItsVMIsAsLastKnown(t *testing.T) {
 // A figure that is added to the status, too.
 func TestTheStatusKeepsAllFiguresWhileVCenterIsUnknown(t *testing.T) {
 	t.Parallel()
-	ofSpec := []string{"ObservedGeneration", "DesiredReplicas", "Selector", "Phase", "LastMessage", "Summary", "Conditions", "Orphaned"}
+	ofSpec := []string{"ObservedGeneration", "DesiredReplicas", "Selector", "Phase", "LastMessage", "Summary", "Conditions", "Orphaned", "FinalizingSince"}
 	o := observed(3)
 	o.State = plan.VCenterState{Known: false}
 	was := reflect.ValueOf(&o.Group.Status).Elem()
