@@ -1,15 +1,17 @@
 package test
 
 import (
+	"cmp"
 	"flag"
 	"runtime"
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 var (
-	chaosSeeds    = flag.Int("chaos.seeds", chaosDefault, "how many lives the chaos test runs")
+	chaosSeeds    = flag.Int("chaos.seeds", 0, "how many lives the chaos test runs; 0: two, or one in a thin run")
 	chaosSeed     = flag.Uint64("chaos.seed", 10, "the first seed; a failure names its own")
 	chaosKeep     = flag.String("chaos.keep", "", "the steps of the script to carry out, such as 3,9,12; all by default")
 	chaosFor      = flag.Duration("chaos.for", 0, "run lives for this long instead, as many as that allows")
@@ -29,12 +31,14 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	some, err := parseKeep(*chaosKeep)
 	must.Succeed(t, err)
+	// In the first life, operators intervene. In the second life no operator does, so the test also checks the promise of availability.
+	lives := cmp.Or(*chaosSeeds, thin.Of(2, 2))
 	planted, counts := plantedDefect(t), newCounts()
-	workers{abreast: *chaosParallel, first: *chaosSeed, lives: *chaosSeeds, lasts: *chaosFor, more: counts.sums}.run(t, func(t *testing.T, seed uint64) {
+	workers{abreast: *chaosParallel, first: *chaosSeed, lives: lives, lasts: *chaosFor, more: counts.sums}.run(t, func(t *testing.T, seed uint64) {
 		steps := kept(script(seed), some)
 		if o := runLife(t, seed, steps, planted, counts); len(o.wrong) > 0 {
 			a := againOf(t, seed, planted)
-			a.shrink = shrinkTime(*chaosFor > 0 || *chaosSeeds > chaosDefault)
+			a.shrink = shrinkTime(*chaosFor > 0 || *chaosSeeds > 2)
 			counts.add("violation", a.report(t, steps, o))
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 var chaosPlant = flag.String("chaos.plant", "", "plant a defect in the replicas, to see that random lives find it: "+strings.Join(defectNames(), ", "))
@@ -146,9 +147,7 @@ func (h alteredCalls) Sync(c plan.Call) plan.Result { return h.Loop.Sync(h.defec
 //
 // This command reports the result for each defect. A run without -chaos.repeat tries only the first defect.
 func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
-	if raced {
-		t.Skip("it looks for planted defects, not for races: make campaign runs it")
-	}
+	thin.Long(t, "it looks for planted defects, not for races")
 	t.Parallel()
 	all, times := defects, *chaosRepeat
 	if times == 0 {

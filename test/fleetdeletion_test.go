@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/bare"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -19,9 +20,7 @@ import (
 // Of the calls for each member, 2.5 are steps: its power-off, its destroy, and half of the removal of its group's folder.
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
-	if raced {
-		t.Skip("it counts calls, and its groups hold no race that fewer don't")
-	}
+	thin.Long(t, "it counts calls, and its groups hold no race that fewer don't")
 	const less, more = 40, 120
 	few, many := (callsToDelete(t, less)+callsToDelete(t, less))/2, callsToDelete(t, more) // the mean of two runs, because the number varies more with fewer groups
 	t.Logf("%.1f calls a member for %d groups, %.1f for %d", few, less, many, more)

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -89,9 +90,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 // Another client always has four clones running on a host, which carries out eight at once.
 func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 	t.Parallel()
-	if raced {
-		t.Skip("an hour of one loop holds no race that others don't")
-	}
+	thin.Long(t, "an hour of one loop holds no race that others don't")
 	for _, unseen := range []bool{false, true} {
 		t.Run(map[bool]string{false: "tasks are queued", true: "queued tasks say that they run"}[unseen], func(t *testing.T) {
 			t.Parallel()

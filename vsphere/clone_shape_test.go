@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -345,9 +346,7 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 
 func TestFiftyClonesCostOneLookUp(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip()
-	}
+	thin.Long(t, "it clones fifty VMs")
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{Portgroups: 1, Pods: 1})
 		_, err := w.AddSnapshot("ubuntu", "base")

@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // caller makes hook calls as Metacontroller does: each when the last answer asks for it, one at a time, and at most a number per second.
@@ -143,9 +144,7 @@ func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
 }
 
 func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
-	if raced {
-		t.Skip("ten thousand calls of one caller hold no race that others don't")
-	}
+	thin.Long(t, "ten thousand calls of one caller hold no race that others don't")
 	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(400, 118)
 		for i := range c.calls {

@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // day is a configuration with leases so long that a test needs one hook call.
@@ -30,10 +31,7 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 		m := newModel(40 * time.Second)
 		m.limit = &limit{room: 4, unseen: unseen}
 		bubble(t, m, day, func(t *testing.T, l hooks) {
-			large := int32(1000)
-			if raced {
-				large = 100
-			}
+			large := int32(thin.Of(1000, 10))
 			l.Sync(call("large", large))
 			time.Sleep(15 * time.Minute)
 			for i := range 6 {

@@ -60,6 +60,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 var (
@@ -274,7 +276,7 @@ func TestNoSmallWorldBreaksAnInvariant(t *testing.T) {
 			switch {
 			case *searchFull:
 				most = *searchStates
-			case raced:
+			case thin.Run():
 				most /= 40
 			case s.whole:
 				most *= 4
@@ -288,7 +290,7 @@ func TestNoSmallWorldBreaksAnInvariant(t *testing.T) {
 				t.Errorf("only %d places, and there were %d: does the search still see what replicas do?", f.places, s.places)
 			case f.whole && f.settled == 0 && s.unmanaged == none:
 				t.Error("the edit is never carried out")
-			case s.whole && !f.whole && !raced:
+			case s.whole && !f.whole && !thin.Run():
 				t.Errorf("more than %d places, and there were %d: raise it, or find out why", most, s.places)
 			}
 		})

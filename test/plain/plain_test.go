@@ -40,6 +40,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -249,9 +250,7 @@ func (p *plain) life(g *metacontroller.Group) {
 
 // With so many VMs, the simulator answers in several pages, and gives all pages but the first the same version.
 func TestAGroupLivesOnGovmomisSimulatorBesideHundredsOfVMs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: the simulator has hundreds of VMs")
-	}
+	thin.Long(t, "the simulator has hundreds of VMs")
 	p := start(t, "hundreds")
 	const template = "DC0_C0_RP0_VM7"
 	p.makeTemplate(template)

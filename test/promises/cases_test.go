@@ -18,14 +18,13 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/process"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // scripted starts a stage for a scripted case, with a fixed seed, so that each run makes the same choices.
 func scripted(t *testing.T, replicas int) *stage {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	thin.Long(t, "it starts processes")
 	t.Parallel()
 	return newStage(t, 1, replicas)
 }

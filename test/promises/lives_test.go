@@ -19,13 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // TestRandomLivesKeepThePromises makes random changes to groups, while the server is killed, stopped, and cut off from vCenter.
 func TestRandomLivesKeepThePromises(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
+	thin.Long(t, "it takes half a minute")
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64N(1_000_000)

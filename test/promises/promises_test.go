@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/test/process"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 var (
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if testing.Short() || *binary != "" {
+	if thin.Run() || *binary != "" {
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "promises")

@@ -3,6 +3,8 @@ package world
 import (
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // firstDifference returns the place where two histories begin to differ.
@@ -16,10 +18,10 @@ func firstDifference(a, b string) string {
 	return "one is longer than the other"
 }
 
-// With the race detector it compares ten seeds, because a hundred take ten seconds of processor time.
+// A thin run compares ten seeds, because a hundred take ten seconds of processor time.
 func TestTheSameSeedGivesTheSameHistoryByteForByte(t *testing.T) {
 	size := 0
-	for seed := uint64(1); seed <= 100/thinning; seed++ {
+	for seed := uint64(1); seed <= thin.Of[uint64](100, 10); seed++ {
 		set := settingOf(seed)
 		first, again := run(t, set, script(set), true), run(t, set, script(set), true)
 		if first.history != again.history {
@@ -30,7 +32,7 @@ func TestTheSameSeedGivesTheSameHistoryByteForByte(t *testing.T) {
 		}
 		size += len(first.history)
 	}
-	if size < 1<<20/thinning {
+	if size < thin.Of(1<<20, 10) {
 		t.Errorf("the histories have only %d bytes: too little to compare", size)
 	}
 }
@@ -54,8 +56,8 @@ func TestEveryKindOfEventOccurs(t *testing.T) {
 	}
 }
 
-// planted are defects that lives find, and the invariant that each breaks. With the race detector, only the first defect is tested, which
-// needs the fewest lives.
+// planted are defects that lives find, and the invariant that each breaks. A thin run tests only the first defect, which needs the
+// fewest lives.
 var planted = []struct {
 	name      string
 	defect    defect
@@ -83,7 +85,7 @@ var planted = []struct {
 // For each planted defect, some life fails, fails again in each of a hundred runs, and shrinks to a few events that fail for the same
 // reason.
 func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
-	for _, p := range planted[:max(1, len(planted)/thinning)] {
+	for _, p := range planted[:thin.Of(len(planted), 10)] {
 		t.Run(p.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 3000; seed++ {
 				set := settingOf(seed)
@@ -95,7 +97,7 @@ func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
 				if invariantOf(o.wrong) != p.invariant {
 					continue
 				}
-				for n := range 100 / thinning {
+				for n := range thin.Of(100, 10) {
 					if again := run(t, set, events, false); again.wrong != o.wrong {
 						t.Fatalf("seed %d, run %d: %q, want %q as before", seed, n, again.wrong, o.wrong)
 					}

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"flag"
 	"maps"
 	"runtime"
@@ -9,11 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 var (
 	worldFor   = flag.Duration("world.for", 0, "run lives for this long instead, as many as that allows")
-	worldLives = flag.Uint64("world.lives", 400/thinning, "how many lives to run")
+	worldLives = flag.Uint64("world.lives", 0, "how many lives to run; 0: 400, or 40 in a thin run")
 	worldSeed  = flag.Uint64("world.seed", 1, "the seed of the first life; a failure names its own")
 	worldKeep  = flag.String("world.keep", "", "the events of the script to run, such as 3,9,12, or none; all by default")
 )
@@ -28,13 +31,15 @@ const failuresMost = 5
 //
 // A failure is shrunk and printed with the flags that repeat it exactly.
 func TestLivesConvergeAndKeepEveryInvariant(t *testing.T) {
-	runLives(t, settingOf, *worldLives, *worldFor)
+	runLives(t, settingOf, livesToRun(), *worldFor)
 }
 
 // TestALastingTroubleCostsOneMember runs lives with a lasting trouble: see trouble_test.go. A life takes as long as thirty others.
 func TestALastingTroubleCostsOneMember(t *testing.T) {
-	runLives(t, troubledSettingOf, max(1, *worldLives/40), *worldFor/10)
+	runLives(t, troubledSettingOf, max(1, livesToRun()/40), *worldFor/10)
 }
+
+func livesToRun() uint64 { return cmp.Or(*worldLives, thin.Of[uint64](400, 10)) }
 
 func runLives(t *testing.T, settingOf func(seed uint64) setting, lives uint64, lasts time.Duration) {
 	began := time.Now()

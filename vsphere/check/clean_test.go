@@ -15,6 +15,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -84,14 +85,17 @@ func everyCall(calls int) (ns []int) {
 
 func firstAndLast(calls int) []int { return slices.Compact([]int{1, calls}) }
 
-// eachOf runs a test for the calls of each changing method that which selects, thinned under the race detector.
+// thinning is n if a thin run tests one of n violations, failing calls and missing requirements.
+const thinning = 16
+
+// eachOf runs a test for the calls of each changing method that which selects; a thin run, for few of them.
 func eachOf(t *testing.T, which func(calls int) []int, test func(t *testing.T, w *world, method string, n int)) {
 	t.Helper()
 	t.Parallel()
 	i := 0
 	for _, method := range slices.Sorted(maps.Keys(changing)) {
 		for _, n := range which(changing[method]) {
-			if i++; i%thinning != 0 {
+			if i++; thin.Out(i, thinning) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d", method, n), func(t *testing.T) {

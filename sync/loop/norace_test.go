@@ -1,6 +1,0 @@
-//go:build !race
-
-package loop
-
-// raced: see race_test.go.
-const raced = false

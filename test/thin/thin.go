@@ -1,0 +1,50 @@
+// Package thin says whether a run of tests is thin: with few of the cases that many tests have, such as lives, draws of a property, faults in turn
+// and worlds of the model checker.
+//
+// A run is thin with -short, which make test gives, and with the race detector, which makes each case seven to ten times as expensive. The steps of
+// .ci/run, and make test-all, run all cases without the race detector.
+package thin
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// draws is how many times a thin run draws a property, instead of rapid's 100. The flag -rapid.checks overrides it.
+const draws = "15"
+
+// Run reports whether this run is thin. It can be called when the flags of the command line are parsed.
+func Run() bool { return Raced || testing.Short() }
+
+// Of returns n, or in a thin run a part of it.
+func Of[T int | uint64](n, part T) T {
+	if Run() {
+		return max(1, n/part)
+	}
+	return n
+}
+
+// Out reports whether a thin run leaves case n of a test out, because it has only every part-th case.
+func Out(n, part int) bool { return Run() && n%part != 0 }
+
+// Long skips a test that a thin run leaves out as a whole.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if Run() {
+		t.Skipf("left out: %s (make test-all runs it)", why)
+	}
+}
+
+// Main is the TestMain of a package with properties.
+func Main(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if Run() && !given {
+		if err := flag.Set("rapid.checks", draws); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
