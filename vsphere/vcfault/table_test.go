@@ -2,10 +2,9 @@ package vcfault
 
 import (
 	"go/ast"
-	"go/build"
 	"go/parser"
 	"go/token"
-	"path/filepath"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,11 +19,12 @@ import (
 // basesIn returns the type that each struct of a package embeds first, by name, without its package.
 func basesIn(t *testing.T, path string) map[string]string {
 	t.Helper()
-	p, err := build.Import(path, ".", 0)
+	list := exec.Command("go", "list", "-f", `{{range .GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}`, path)
+	files, err := list.Output()
 	must.Succeed(t, err)
 	bases := map[string]string{}
-	for _, name := range p.GoFiles {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+	for name := range strings.Lines(string(files)) {
+		file, err := parser.ParseFile(token.NewFileSet(), strings.TrimSpace(name), nil, parser.SkipObjectResolution)
 		must.Succeed(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, is := n.(*ast.TypeSpec)
