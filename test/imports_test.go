@@ -63,6 +63,7 @@ var allowed = map[string]struct {
 	"test/bare":                   {theirs: []string{"govmomi"}},
 	"test/memnet":                 {},
 	"test/must":                   {},
+	"test/report":                 {},
 	"test/thin":                   {},
 	"test/process":                {ours: []string{"test/must"}},
 }
