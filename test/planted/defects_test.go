@@ -1,5 +1,12 @@
 package planted
 
+// inMakeTest are a rule of the planner, a lost mark and a wrong property of a VM. make test leaves most cases out; it fails with each of these.
+var inMakeTest = []string{
+	"10: an update replaces all members at once",
+	"7: a member is taken down without a mark",
+	"a member has less memory than its spec says",
+}
+
 var defects = []defect{
 	{"1: a foreign VM with the member's name counts as the member", "vsphere/clonerefusal.go",
 		"case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:", "case true:",
@@ -244,6 +251,9 @@ var defects = []defect{
 	{"bounds: two replicas with a wrong password lock vCenter's account", "vsphere/session/login.go",
 		"refusedFirst, refusedMost = 80 * time.Second", "refusedFirst, refusedMost = 30 * time.Second",
 		[]layer{session}},
+	{"a member has less memory than its spec says", "vsphere/clone.go",
+		"MemoryMB: b.clone.MemoryMB,", "MemoryMB: b.clone.MemoryMB - 4,",
+		[]layer{vsphere}},
 	{"bounds: a group can use any PCI device of a host", "vsphere/clone.go",
 		"if !Patterns(b.cfg.PCIDevices).allow(device) {", "if false {",
 		[]layer{{"./vsphere", "TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved"}}},

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,8 @@ import (
 var (
 	plant = flag.Bool("planted", false, "plant each defect, and run the tests that are to see it")
 	only  = flag.String("planted.only", "", "plant only the defects with this text in their names")
+
+	plantShort = flag.Bool("planted.short", false, "plant only the defects that make test is to see")
 
 	update = flag.Bool("update", false, "write the table of README.md")
 )
@@ -78,6 +81,11 @@ func TestEachPlantedDefectFitsItsSource(t *testing.T) {
 		}
 		names[d.name] = true
 	}
+	for _, name := range inMakeTest {
+		if !names[name] {
+			t.Errorf("inMakeTest names %q, which is no defect", name)
+		}
+	}
 }
 
 // String is a cell of the table.
@@ -111,29 +119,56 @@ func TestTheTableSaysWhichLayersSeeEachDefect(t *testing.T) {
 	must.Succeed(t, os.WriteFile("README.md", []byte(before+head+rows.String()), 0o644))
 }
 
+// Two defects are planted at once: what the go command and the tests do then fills two cores.
 func TestPlantedDefectsAreSeen(t *testing.T) {
 	if !*plant {
 		t.Skip("it takes half an hour: make planted")
 	}
-	var table strings.Builder
-	for _, d := range defects {
-		if !strings.Contains(d.name, *only) {
-			continue
-		}
+	each(t, nil, func(t *testing.T, d defect) {
 		var by []string
 		for _, l := range d.seen {
 			test, err := see(t.TempDir(), d, l)
 			if err != nil {
-				t.Errorf("%s: %v", d.name, err)
+				t.Error(err)
 				continue
 			}
 			by = append(by, fmt.Sprintf("`%s`: `%s`", strings.TrimPrefix(l.packages, "./"), test))
 		}
-		row := fmt.Sprintf("| %s | `%s` | %s |\n", d.name, d.file, strings.Join(by, ", "))
-		t.Log(row)
-		table.WriteString(row)
+		t.Logf("seen by %s", strings.Join(by, ", "))
+	})
+}
+
+func TestMakeTestSeesPlantedDefects(t *testing.T) {
+	if !*plant && !*plantShort {
+		t.Skip("it takes minutes: make planted")
 	}
-	t.Logf("\n| defect | planted in | seen by |\n|---|---|---|\n%s", table.String())
+	each(t, inMakeTest, func(t *testing.T, d defect) {
+		overlay, err := overlaid(t.TempDir(), d)
+		must.Succeed(t, err)
+		cmd := exec.Command("make", "-s", "test", "PKG="+d.seen[0].packages)
+		cmd.Dir = root
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS") }),
+			"GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
+		said, err := cmd.CombinedOutput()
+		m := failed.FindSubmatch(said)
+		if err == nil || m == nil {
+			t.Fatalf("make test doesn't see it: %v\n%.4000s", err, said)
+		}
+		t.Logf("seen by `make test`: `%s`", m[1])
+	})
+}
+
+// each runs a test for each wanted defect of some; nil: of all.
+func each(t *testing.T, names []string, test func(t *testing.T, d defect)) {
+	for _, d := range defects {
+		if !strings.Contains(d.name, *only) || names != nil && !slices.Contains(names, d.name) {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
 }
 
 // planted returns the source with the defect.
@@ -150,8 +185,8 @@ func planted(d defect) (string, error) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// see plants a defect, runs a layer, and returns the first test that failed.
-func see(dir string, d defect, l layer) (string, error) {
+// overlaid writes the source with a defect into a directory, and returns the file for Go's -overlay.
+func overlaid(dir string, d defect) (string, error) {
 	text, err := planted(d)
 	if err != nil {
 		return "", err
@@ -165,10 +200,16 @@ func see(dir string, d defect, l layer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.WriteFile(source, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
+	return overlay, errors.Join(os.WriteFile(source, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600))
+}
+
+// see plants a defect, runs a layer, and returns the first test that failed.
+func see(dir string, d defect, l layer) (string, error) {
+	overlay, err := overlaid(dir, d)
+	if err != nil {
 		return "", err
 	}
-	args := []string{"test", "-overlay", overlay, "-failfast", "-timeout", "10m", "-run", l.run, l.packages}
+	args := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout", "10m", "-run", l.run, l.packages}
 	if l.packages == fromOutside { // it runs the server in processes of its own
 		binary := filepath.Join(dir, "vmgroup")
 		build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./cmd/vmgroup")
