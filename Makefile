@@ -7,7 +7,6 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 IMAGE       ?= vmgroup:dev
 IMAGE_NAME  ?= vmgroup
 REPOSITORY  ?= https://github.com/OWNER/vmgroup
-PKG         ?= ./... manifests
 CA_BUNDLE   ?= /etc/ssl/certs/ca-certificates.crt
 BUILDER     ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else command -v buildah >/dev/null && echo buildah; fi)
 FUZZTIME    ?= 10s
@@ -62,25 +61,28 @@ demo: build ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml
 
 .PHONY: test
 test: HOW := -short
-test: LEFT_OUT := most cases of tests with many (lives, draws, faults in turn, small worlds). "make test-all" runs all, "make test-race" looks for races, .ci/run asks other programs
-test: ## Run the tests within minutes, few cases of each (PKG='./sync/planner manifests' for some packages, TESTFLAGS='-run X')
+test: PKG ?= ./...
+test: LEFT_OUT := most cases of tests with many, and the module manifests: "make test-all" runs all of these, "make test-race" looks for races, .ci/run asks other programs
+test: ## Run the tests within minutes, few cases of each (PKG='./sync/planner manifests', TESTFLAGS='-run Drain')
 	@$(report)
 
 .PHONY: test-all
+test-all: PKG ?= ./... manifests
 test-all: LEFT_OUT := what only random lives (make campaign, world, promises), the race detector (make test-race) and other programs (.ci/run) find
 test-all: ## Run the tests with all cases (PKG=, TESTFLAGS=)
 	@$(report)
 
 .PHONY: test-race
 test-race: HOW := -race
+test-race: PKG ?= ./...
 test-race: LEFT_OUT := most cases of tests with many: "make test-all" runs all, without the race detector
 test-race: export CGO_ENABLED := 1
 test-race: ## Run the tests with the race detector, few cases of each; it needs a C compiler (PKG=, TESTFLAGS=)
 	@echo '#include <stdlib.h>' | $$($(GO) env CC) -E - >/dev/null 2>&1 || { echo "the race detector needs a C compiler with its headers, such as Debian's gcc and libc6-dev" >&2; exit 1; }
 	@$(report)
 
-report = $(GO) run ./test/report -of "$$($(MAKE) -s --no-print-directory packages | wc -l)" -left-out '$(LEFT_OUT)' $(REPORT) -- \
-	$(MAKE) -s --no-print-directory go-test HOW='$(HOW)'
+report = $(GO) run ./test/report -of "$$($(MAKE) -s --no-print-directory packages PKG='$(PKG)' | wc -l)" -left-out '$(LEFT_OUT)' -- \
+	$(MAKE) -s --no-print-directory go-test HOW='$(HOW)' PKG='$(PKG)'
 packages = $(filter-out manifests,$(PKG))
 manifests = $(filter manifests,$(PKG))
 

@@ -147,7 +147,7 @@ func (h alteredCalls) Sync(c plan.Call) plan.Result { return h.Loop.Sync(h.defec
 //
 // This command reports the result for each defect. A run without -chaos.repeat tries only the first defect.
 func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
-	thin.Long(t, "it looks for planted defects, not for races")
+	thin.NotThin(t, "it looks for planted defects, not for races")
 	t.Parallel()
 	all, times := defects, *chaosRepeat
 	if times == 0 {

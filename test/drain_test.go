@@ -9,12 +9,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // Kubernetes learns of a mark by the next hook call, and kube-proxy once Metacontroller has written the EndpointSlice. drainSeconds count from that
 // write, whichever replica is called, and also after a restart.
 func TestNoMemberIsTakenDownSoonerThanDrainSecondsAfterItsEndpointIsTerminating(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		between  time.Duration // the time between two hook calls

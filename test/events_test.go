@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -244,6 +245,7 @@ func tallyReason(s v1alpha1.VmGroupStatus, reason string) (n int) {
 // An abandoned group's status is deleted with the group, so only Events say which VMs and disks the group leaves behind. The server sends them even
 // while vCenter is unreachable, and even if the server was started during the outage.
 func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for _, outage := range []string{"no", "yes", "yes, and a restart"} {
 		t.Run("outage: "+outage, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // Of the calls for each member, 2.5 are steps: its power-off, its destroy, and half of the removal of its group's folder.
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
-	thin.Long(t, "it counts calls, and its groups hold no race that fewer don't")
+	thin.NotThin(t, "it counts calls, and its groups hold no race that fewer don't")
 	const less, more = 40, 120
 	few, many := (callsToDelete(t, less)+callsToDelete(t, less))/2, callsToDelete(t, more) // the mean of two runs, because the number varies more with fewer groups
 	t.Logf("%.1f calls a member for %d groups, %.1f for %d", few, less, many, more)
@@ -38,6 +38,7 @@ func callsToDelete(t *testing.T, groups int) (perMember float64) {
 // A slot is free as soon as its task should have ended, and a group is gone soon after its last step. If the server took a member of each group in
 // turns, all groups would be gone only at the end. The bare loop neither reads a VM before it destroys the VM, nor checks that nothing is left.
 func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for i, fleet := range []struct {
 		bare.Fleet

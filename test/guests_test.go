@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -136,6 +137,7 @@ func TestWhileToolsAreSilentTheProbeStillFindsAServiceThatIsDown(t *testing.T) {
 // Members of a template that ignores the addresses from spec.networks have other addresses. None of them is ready, so the update stops at its first
 // member, and the message says what to check.
 func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for _, check := range []v1alpha1.ReadinessCheck{v1alpha1.ReadyPoweredOn, v1alpha1.ReadyGuestIP} {
 		t.Run(string(check), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -26,6 +27,7 @@ func heldUntil(a metacontroller.Answer, moRef string) time.Time {
 }
 
 func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, deleted := range map[string]bool{"scale-in": false, "deletion": true} {
 		t.Run(name, func(t *testing.T) {

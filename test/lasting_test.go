@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -63,6 +64,7 @@ func newGuestsHang(r *rig) {
 // Found with kubectl: the server removed 4 of 8 healthy members although the preparation of the first new member had failed, and it removed a member
 // whose successor had no address.
 func TestMembersThatAreNeverFinishedCostOneThatServesAtMost(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	n := -1
 	for _, name := range slices.Sorted(maps.Keys(neverFinished)) {
@@ -129,6 +131,7 @@ func TestMembersThatAreNeverFinishedCostOneThatServesAtMost(t *testing.T) {
 // Found with kubectl: if a group's guest could never be ready, the server destroyed and cloned the VM again and again. Such a spec is valid, because the
 // guest may be a bridge.
 func TestASpecThatWasNeverReadyIsNotClonedAgainAndAgain(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for _, action := range []v1alpha1.HealingAction{v1alpha1.HealRestartThenReplace, v1alpha1.HealReplace} {
 		t.Run(string(action), func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -83,6 +84,7 @@ func wantsHostGroup(x *lasting, s *spec) {
 }
 
 func TestAChangeThatVCenterDoesNotKeepIsSaidAndMadeOnceAMinute(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for i, name := range slices.Sorted(maps.Keys(undoings)) {
 		if leftOut(i) {

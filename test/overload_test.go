@@ -21,6 +21,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -142,6 +143,7 @@ func (s *storm) bodies(n int) {
 // The bound of goroutines is one for each open connection, one for each slot, and a few more. The bound of memory is the size of a group (16 KB) times
 // the number of groups, plus the budgets of bodies.
 func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *testing.T) {
+	thin.NotShort(t)
 	groups, calls, bodies, slow := 24, 400, 4, time.Second
 	if *overloadFull {
 		groups, calls, bodies, slow = 1000, 20_000, 64, 5*time.Second

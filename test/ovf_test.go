@@ -14,6 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -269,6 +270,7 @@ func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
 // A deployment may fail for ever for no reason that the server knows an operator to have: say what vCenter says, and spare vCenter, which may
 // have copied disks before it failed.
 func TestADeploymentThatFailsAgainAndAgainIsSaidAndTriedSeldom(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, story := range map[string]struct {
 		call   string // which fails

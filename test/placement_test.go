@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -176,6 +177,7 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 // A tool that reverts each change at once causes a persistent fault: the status reports it all the time, and the server retries once a
 // minute.
 func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
+	thin.NotShort(t)
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		const cluster = "/DC0/host/DC0_C0"
 		at, err := r.Find(cluster)

@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -279,6 +280,7 @@ func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 }
 
 func TestRefreshMembersByTheirAge(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	var change struct {
 		Spec struct{ Update v1alpha1.Update }

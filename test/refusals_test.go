@@ -19,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -184,6 +185,7 @@ var lastingFaults = map[string]types.BaseMethodFault{
 var lastingGroups = flag.Int("lasting.groups", 2, "how many groups have a lasting refusal")
 
 func TestLastingRefusalsAreTriedOnceAMinuteForAllGroups(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, fault := range lastingFaults {
 		t.Run(name, func(t *testing.T) {
@@ -244,6 +246,7 @@ const idleCalls = 20
 // While vCenter refuses the clones of other groups, a group whose clones vCenter accepts is created, edited and deleted as fast as if it were alone.
 // That holds in the first minutes, when all other groups try to clone, and later, when they have backed off.
 func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		alone := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
@@ -267,6 +270,7 @@ type stretches struct{ created, edited, deleted time.Duration }
 // A folder is created before a group takes its turn, so groups whose folders vCenter refuses go before all that wait for theirs. A fault that names
 // no cause says of each group alone that its next try would fail.
 func TestNeighboursNoticeNothingOfRefusedFolders(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	change := func(t *testing.T, x *lasting, g *metacontroller.Group) (s stretches) {
 		g.Scale(9)

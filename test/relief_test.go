@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -17,6 +18,7 @@ const datastore0 = "/DC0/datastore/LocalDS_0"
 
 // After a quarter of an hour, vCenter is asked once a minute. What it shows to have changed makes a try due before that.
 func TestWhatEndsALastingRefusalMakesATryDue(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, trouble := range map[string]struct {
 		config     vcsim.Config

@@ -18,6 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -242,6 +243,7 @@ var elsewhere = map[string]string{
 }
 
 func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := roleRig(t)

@@ -13,12 +13,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // A scale-in from n to m destroys n - m members and no other, and clones none, even if the server stops on the way: the next server knows
 // the members from a status that was written before the first one was destroyed.
 func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	percent := func(p string) *intstr.IntOrString {
 		v := intstr.FromString(p)

@@ -26,6 +26,7 @@ var slotsMembers = flag.Int("slots.members", 60, "how many members there are who
 // A real vCenter carries out four full clones from one host at the same time, or sixteen linked ones, and queues further clones. The server learns this
 // from the start times of the tasks or, if queued tasks say that they run, from how long the tasks take.
 func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for i, c := range []struct {
 		name    string
@@ -90,7 +91,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 // Another client always has four clones running on a host, which carries out eight at once.
 func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 	t.Parallel()
-	thin.Long(t, "an hour of one loop holds no race that others don't")
+	thin.NotThin(t, "an hour of one loop holds no race that others don't")
 	for _, unseen := range []bool{false, true} {
 		t.Run(map[bool]string{false: "tasks are queued", true: "queued tasks say that they run"}[unseen], func(t *testing.T) {
 			t.Parallel()

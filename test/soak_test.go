@@ -21,6 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -31,6 +32,7 @@ var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn 
 // drops the sessions, or stops vCenter. It compares the resources in use after the first part with those at the end. At both times, all groups are
 // deleted and nothing is running.
 func TestChurnLeaksNothing(t *testing.T) {
+	thin.NotShort(t)
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 16 << 10
 	defer func() { runtime.MemProfileRate = rate }()

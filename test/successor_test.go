@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -57,6 +58,7 @@ func clonesFail(f types.BaseMethodFault) func(*rig) {
 // While no new member can be created, for whatever reason, the server takes no member down: neither one that spec.replace names, nor one that differs
 // from the spec.
 func TestWhileNoMemberCanBeClonedNoUpdateTakesOneDown(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	n := -1
 	for _, name := range slices.Sorted(maps.Keys(impossible)) {

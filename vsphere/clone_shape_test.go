@@ -346,7 +346,7 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 
 func TestFiftyClonesCostOneLookUp(t *testing.T) {
 	t.Parallel()
-	thin.Long(t, "it clones fifty VMs")
+	thin.NotShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{Portgroups: 1, Pods: 1})
 		_, err := w.AddSnapshot("ubuntu", "base")

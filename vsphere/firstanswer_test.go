@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
@@ -32,6 +33,7 @@ func (w *world) cutReads(objects int32) {
 }
 
 func TestTheServerWaitsForAFirstAnswerThatTakesMinutesAndComesInPages(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	t.Run("directly", func(t *testing.T) { t.Parallel(); firstAnswer(t, true) })
 	t.Run("by HTTP", func(t *testing.T) { t.Parallel(); firstAnswer(t, false) })

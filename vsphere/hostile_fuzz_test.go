@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // element is the position of an element in an answer, in bytes: of its start tag, its content, and the whole element.
@@ -128,6 +130,7 @@ func TestAPlayedBackFriendlyVCenterIsAsGoodAsARealOne(t *testing.T) {
 var answersAll = flag.Bool("answers.all", false, "twist each answer in every way, instead of in one")
 
 func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {
+	thin.NotShort(t)
 	r := recorded(t)
 	for m, method := range r.methods() {
 		t.Run(method, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -26,6 +27,7 @@ func (w *world) reportMany(addresses int, names ...string) {
 
 // The stream's first answer has the addresses of all guests in vCenter, not only of members. A full read has those of all members.
 func TestGuestsThatReportMoreThanAnAnswerCanHaveHideNoOthers(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})

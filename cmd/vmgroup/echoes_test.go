@@ -20,6 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -69,6 +70,7 @@ func (e *echoer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A fault that repeats the request shows none of its secrets: not in the status, on the pages, in /groups, in the log, nor in what check says.
 func TestAFaultThatEchoesTheRequestShowsNoSecret(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	const (
 		password = `planted&Pass<w0rd>"+%/ü`

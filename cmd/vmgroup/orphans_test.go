@@ -9,10 +9,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	p := serve(t, against(vc))

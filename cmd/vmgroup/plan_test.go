@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -45,6 +46,7 @@ func preview(t *testing.T, env []string, manifests string, args ...string) (out,
 const head = "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web, namespace: shop}\nspec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template"
 
 func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	p := serveReady(t, against(vc))

@@ -10,10 +10,12 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 func TestPlanTakesWhateverKubectlCreateTakes(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
 	p := serveReady(t, against(vc))

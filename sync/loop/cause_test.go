@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // full is a refusal to clone to a datastore that has too little space for a clone of that size. Its message names the group, as vCenter's message
@@ -57,6 +58,7 @@ func clonesOf(m *model, from int, name string) (n int) {
 }
 
 func TestOneOfManyGroupsTriesForAll(t *testing.T) {
+	thin.NotShort(t)
 	m := newModel(time.Second)
 	refused := refuseClones(m)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l hooks) {
@@ -387,6 +389,7 @@ func TestAChangeOfWhatARefusalDependsOnMakesATryDue(t *testing.T) {
 
 // Of many groups that are applied while a datastore is full, each tries to clone once. A group that doesn't need that datastore passes them.
 func TestAGroupDoesNotWaitForTheFirstTriesOfManyThatWillFail(t *testing.T) {
+	thin.NotShort(t)
 	m := newModel(time.Minute)
 	m.setFault(func(ref plan.Ref, a plan.Action) error {
 		if a.Op == plan.Clone && strings.HasPrefix(ref.Name, "web") {

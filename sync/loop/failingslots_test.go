@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // failing is a world in which clones of some groups fail slowly, each for a cause of its own, and other steps fail once.
@@ -77,6 +78,7 @@ func TestAStepThatFailedOnceDoesNotWaitForOthersThatFail(t *testing.T) {
 
 // When the trouble ends, the steps that failed take all slots again, once they have run for longer than they took to fail.
 func TestWhatFailedBeforeTakesAllSlotsOnceItSucceeds(t *testing.T) {
+	thin.NotShort(t)
 	f := newFailing()
 	bubble(t, f.model, slots32, func(t *testing.T, l hooks) {
 		f.fail(l, 60, 2*time.Second)

@@ -55,6 +55,7 @@ func (c *caller) run(l hooks, d time.Duration) (longest time.Duration, perSecond
 }
 
 func TestGroupsAtRestAreCalledRarely(t *testing.T) {
+	thin.NotShort(t)
 	for groups, want := range map[int]struct {
 		longest time.Duration
 		calls   float64 // per second, at most
@@ -144,7 +145,7 @@ func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
 }
 
 func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
-	thin.Long(t, "ten thousand calls of one caller hold no race that others don't")
+	thin.NotThin(t, "ten thousand calls of one caller hold no race that others don't")
 	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l hooks) {
 		c := newCaller(400, 118)
 		for i := range c.calls {

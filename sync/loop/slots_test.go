@@ -187,6 +187,7 @@ func TestOfManySmallGroupsOneAfterTheOtherIsUpAndGone(t *testing.T) {
 
 // Neither a new group of one nor an added member waits until a hundred groups are up. Alone, either takes 40 s.
 func TestAFewStepsDoNotWaitForManyGroups(t *testing.T) {
+	thin.NotShort(t)
 	m := newModel(40 * time.Second)
 	cfg := day
 	cfg.Slots = 8

@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // limitOfThose returns the limit whose Of is the given text.
@@ -21,6 +22,7 @@ func limitOfThose(l hooks, of string) plan.Limit {
 
 // The template is on one host, which can copy more clones at once than all three targets can take.
 func TestATargetThatIsNarrowerThanTheSourceBindsOnlyItsClones(t *testing.T) {
+	thin.NotShort(t)
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		m := newModel(40 * time.Second)
 		m.datastore, m.limits = "default", map[string]*limit{"slow": {room: 2, unseen: unseen}, "fast": {room: 24, unseen: unseen}, "default": {room: 24, unseen: unseen}}

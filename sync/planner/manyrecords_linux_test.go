@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // recordedOnly is a group whose status has n members, and as many standby members and VMs in quarantine, of which vCenter shows none.
@@ -32,6 +33,7 @@ func recordedOnly(n int, tell func(*plan.VCenterState, v1alpha1.Member)) plan.Ob
 // plan must not grow with the square of that number. The test compares one plan of 8,000 members with eight plans of 1,000, by the processor
 // time of this thread, which doesn't depend on how busy the machine is, and takes the best of several times.
 func TestAPlanCostsNoMoreForEachOfThousandsOfRecords(t *testing.T) {
+	thin.NotShort(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cost := func(o plan.Observed, times int) time.Duration {

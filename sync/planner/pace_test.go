@@ -9,6 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // updateTakes returns how long an update takes if each step takes a second, all planned steps begin at once, and a guest reports an address
@@ -58,6 +59,7 @@ func updateTakes(t *testing.T, replicas int32, change func(*v1alpha1.VmGroupSpec
 // An update waits once for its first new members to be ready. Then each wave of booting guests replaces as many members as maxSurge and
 // maxUnavailable allow. Before updates waited for their first members, each update with maxUnavailable above 0 took a minute less.
 func TestAnUpdateTakesOneBootMoreThanItsLimitsAllow(t *testing.T) {
+	thin.NotShort(t)
 	for _, c := range []struct {
 		replicas, surge, unavailable int32
 		replace, resize              int // minutes: boots, one after another

@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // onDeadline is a group without healing that updates one member after the other, each within ten minutes.
@@ -66,6 +67,7 @@ func TestAnUpdateWhoseLastMemberNeverBecomesAvailableExceedsItsDeadline(t *testi
 
 // What delays the members before they can become available, or takes them down after they were, exceeds no deadline; the update finishes once.
 func TestAnUpdateThatIsDelayedExceedsNoDeadline(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		replicas int32

@@ -250,7 +250,7 @@ func (p *plain) life(g *metacontroller.Group) {
 
 // With so many VMs, the simulator answers in several pages, and gives all pages but the first the same version.
 func TestAGroupLivesOnGovmomisSimulatorBesideHundredsOfVMs(t *testing.T) {
-	thin.Long(t, "the simulator has hundreds of VMs")
+	thin.NotShort(t)
 	p := start(t, "hundreds")
 	const template = "DC0_C0_RP0_VM7"
 	p.makeTemplate(template)

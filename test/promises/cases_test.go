@@ -24,7 +24,7 @@ import (
 // scripted starts a stage for a scripted case, with a fixed seed, so that each run makes the same choices.
 func scripted(t *testing.T, replicas int) *stage {
 	t.Helper()
-	thin.Long(t, "it starts processes")
+	thin.NotThin(t, "it starts processes")
 	t.Parallel()
 	return newStage(t, 1, replicas)
 }

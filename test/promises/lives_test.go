@@ -24,7 +24,7 @@ import (
 
 // TestRandomLivesKeepThePromises makes random changes to groups, while the server is killed, stopped, and cut off from vCenter.
 func TestRandomLivesKeepThePromises(t *testing.T) {
-	thin.Long(t, "it takes half a minute")
+	thin.NotThin(t, "it takes half a minute")
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64N(1_000_000)

@@ -169,7 +169,9 @@ func (r *run) packageEnded(n name, e event, said []string) {
 	if !r.failures[n.pkg] {
 		r.failed++
 	}
-	r.show(r.said[name{e.FailedBuild, ""}])
+	build := name{e.FailedBuild, ""}
+	r.show(r.said[build])
+	delete(r.said, build)
 	var left []name
 	for other := range r.said {
 		if other.pkg == n.pkg {
@@ -206,9 +208,11 @@ func (r *run) close(processor time.Duration) {
 	}
 	r.tell("%s: %d packages (%d of them cached), %d tests passed, %d failed, %d skipped, in %s, %s of processor time", how, len(r.packages), r.cached,
 		r.passed, r.failed, r.skipped, time.Since(r.began).Round(time.Second), processor.Round(time.Second))
-	if slow := slowest(r.packages, 4); slow != "" && r.cached < len(r.packages) {
+	if slow := slowest(r.packages, 4); slow != "" {
 		r.tell("slowest packages: %s", slow)
-		r.tell("slowest tests: %s", slowest(r.tests, 4))
+	}
+	if slow := slowest(r.tests, 4); slow != "" {
+		r.tell("slowest tests: %s", slow)
 	}
 	if r.leftOut != "" {
 		r.tell("left out: %d tests, and %s", r.thinned, r.leftOut)

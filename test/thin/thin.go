@@ -28,11 +28,19 @@ func Of[T int | uint64](n, part T) T {
 // Out reports whether a thin run leaves case n of a test out, because it has only every part-th case.
 func Out(n, part int) bool { return Run() && n%part != 0 }
 
-// Long skips a test that a thin run leaves out as a whole.
-func Long(t testing.TB, why string) {
+// NotShort skips a test that takes long for what it shows beyond others, if the run is one with -short.
+func NotShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out: make test-all runs it")
+	}
+}
+
+// NotThin skips a test of which a thin run has no part. It says why, beside the time that the test takes.
+func NotThin(t testing.TB, why string) {
 	t.Helper()
 	if Run() {
-		t.Skipf("left out: %s (make test-all runs it)", why)
+		t.Skipf("left out: make test-all runs it; %s", why)
 	}
 }
 

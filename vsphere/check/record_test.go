@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -43,6 +44,7 @@ func (w *world) recordedCheck(change ...func(*Options)) string {
 var ofVM = regexp.MustCompile(`\[text-\d+\] (text-\d+)/(text-\d+)\.vmx`)
 
 func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}}))
@@ -88,6 +90,7 @@ func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
 }
 
 func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}}))
@@ -143,6 +146,7 @@ var standIn = regexp.MustCompile(`(id:)?(text-\d+|00000000-0000-4000-8000-[0-9a-
 
 // The recording of a vCenter that contradicts a belief shows the contradiction.
 func TestARecordingShowsWhatAVCenterDoesOtherwise(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}}))

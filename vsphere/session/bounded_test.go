@@ -20,6 +20,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -79,6 +80,7 @@ func pourer(t *testing.T, of [2]string, zip bool, poured *atomic.Int64) *Client 
 }
 
 func TestNoAnswerOfVCentersAddressIsReadWithoutEnd(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	for name, of := range endlessAnswers {
 		for _, zip := range []bool{false, true} {

@@ -13,6 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 // withoutValuesOf returns an answer without its values. It fails if the result depends on how the answer is cut into parts.
@@ -86,6 +87,7 @@ func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
 
 // The memory that an answer needs must not depend on the number of the guests' addresses.
 func TestValuesThatAreDroppedNeedNoMemory(t *testing.T) {
+	thin.NotShort(t)
 	allocated := func(addresses int) int64 {
 		made, err := xml.Marshal(updates(addresses))
 		must.Succeed(t, err)

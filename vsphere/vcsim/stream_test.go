@@ -17,6 +17,7 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -189,6 +190,7 @@ func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 
 // A stream selects again only after changes that can change its selection. The stream must always show the same as a read.
 func TestAStreamShowsWhatAReadShows(t *testing.T) {
+	thin.NotShort(t)
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inABubble(t, vcsim.Config{Hosts: 2}, func(t *testing.T, v *vcsim.VCenter, c *client) {
