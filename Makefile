@@ -123,12 +123,12 @@ campaign: ## Make every vCenter call fail in every way, plant defects, then run 
 	@export GOGC=1600; [ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; failed=; \
 	$(GO) test -vet=off -run '^$$' ./test || exit; \
 	lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@" -chaos.repeat $(REPEAT) || failed=1; }; \
-	lives -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
+	lives -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED) -campaign.seed $(SEED); \
 	lives -run '^TestLivesFindPlantedDefectsAndFailAgain$$'; \
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
 		seed=$$(($(SEED) + round * 100000)); round=$$((round + 1)); \
 		lives -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
-		lives -race -run '^TestChaos$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 16))"; \
+		export CGO_ENABLED=1; lives -race -run '^TestChaos$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 16))"; export CGO_ENABLED=0; \
 		[ -z "$$failed" ] || echo "round $$round: there were violations" >&2; \
 	done; [ -z "$$failed" ]
 

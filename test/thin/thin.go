@@ -6,12 +6,13 @@
 package thin
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"testing"
 )
 
-// draws is how many times a thin run draws a property, instead of rapid's 100. The flag -rapid.checks overrides it.
+// draws is how many times a thin run draws a property, instead of rapid's 100.
 const draws = "15"
 
 // Run reports whether this run is thin. It can be called when the flags of the command line are parsed.
@@ -44,15 +45,22 @@ func NotThin(t testing.TB, why string) {
 	}
 }
 
-// Main is the TestMain of a package with properties.
+// Main is the TestMain of a package with properties. It draws them by the seed of the environment variable SEED, which .ci/run sets to the week of the
+// commit, or by the same seed each time, unless the flags -rapid.seed and -rapid.checks say otherwise: make world draws by others.
 func Main(m *testing.M) {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if Run() && !given {
-		if err := flag.Set("rapid.checks", draws); err != nil {
-			panic(err)
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	set := func(name, value string) {
+		if !given[name] {
+			if err := flag.Set(name, value); err != nil {
+				panic(err)
+			}
 		}
+	}
+	set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1"))
+	if Run() {
+		set("rapid.checks", draws)
 	}
 	os.Exit(m.Run())
 }
