@@ -218,15 +218,26 @@ func see(dir string, d defect, l layer) (string, error) {
 			return "", fmt.Errorf("build vmgroup: %w\n%.2000s", err, out)
 		}
 		args = append(args, "-promises.binary", binary)
+	} else if test, err := fails(append(args, "-short")); test != "" || err != nil { // most are seen by few cases
+		return test, err
 	}
+	test, err := fails(args)
+	if err == nil && test == "" {
+		err = fmt.Errorf("%s doesn't see it", l.packages)
+	}
+	return test, err
+}
+
+// fails runs go test, and returns the first test that fails, if any.
+func fails(args []string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
-	if m := failed.FindSubmatch(out); err != nil && m != nil {
+	if err == nil {
+		return "", nil
+	}
+	if m := failed.FindSubmatch(out); m != nil {
 		return string(m[1]), nil
 	}
-	if err == nil {
-		return "", fmt.Errorf("%s doesn't see it", l.packages)
-	}
-	return "", fmt.Errorf("%s: %w\n%.2000s", l.packages, err, out)
+	return "", fmt.Errorf("go %s: %w\n%.2000s", strings.Join(args, " "), err, out)
 }
