@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// quiet is after how long without a line another line says that the command still runs.
+// quiet is after how long without a line another line says that the command still runs, for those who watch.
 const quiet = 20 * time.Second
 
 func main() {
 	of := flag.Int("of", 0, "how many packages with tests there are; 0: unknown")
 	verbose := flag.Bool("verbose", false, "also show what the tests of the top say, as they say it")
-	tally := flag.String("tally", "", "append go test's line of each package, and the sums, to this file")
+	tally := flag.String("tally", "", "append go test's line of each package, and the sums, to this file; nobody watches then")
 	leftOut := flag.String("left-out", "", "what this run leaves out, for the end")
 	flag.Parse()
-	r := &run{out: os.Stdout, of: *of, verbose: *verbose, leftOut: *leftOut, began: time.Now()}
+	r := &run{out: os.Stdout, of: *of, verbose: *verbose, leftOut: *leftOut, watched: *tally == "", began: time.Now()}
 	status, err := r.command(flag.Args())
 	if err == nil && *tally != "" {
 		err = r.addTo(*tally)

@@ -35,6 +35,7 @@ type run struct {
 	of      int // how many packages there are; 0: unknown
 	verbose bool
 	leftOut string
+	watched bool // by a person
 	began   time.Time
 
 	said                    map[name][]string // what those say that have not passed
@@ -70,7 +71,9 @@ func (r *run) read(lines <-chan string) {
 			}
 			r.add(e)
 		case <-time.After(quiet):
-			r.tell("%s: %s", time.Since(r.began).Round(time.Second), r.waits())
+			if r.watched {
+				r.tell("%s: %s", time.Since(r.began).Round(time.Second), r.waits())
+			}
 		}
 	}
 }
