@@ -124,8 +124,8 @@ func (r *rig) setUp(t *testing.T) {
 	r.hooks, r.health, r.ports = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1]), ports[2:]
 	certificates(t, r.Dir)
 	write(t, r.path("token"), rand.Text())
-	build := exec.Command("go", "build", "-trimpath", "-o", r.path("vmgroup"), "./cmd/vmgroup") // with the flags of make build, so that the cache has its packages
-	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", "build", "-o", r.path("vmgroup"), "./cmd/vmgroup") // with the flags of make in GOFLAGS, so that the cache has its packages
+	build.Dir = repository
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

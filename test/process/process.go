@@ -41,8 +41,8 @@ func Build(root, to string) error {
 	if err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", to, "./cmd/vmgroup") // with the flags of make build, so that the cache has its packages
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", "build", "-o", to, "./cmd/vmgroup") // with the flags of make in GOFLAGS, so that the cache has its packages
+	build.Dir = root
 	if said, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, said)
 	}
