@@ -261,7 +261,7 @@ func (s *step) startRemoveFolder() (over bool, err error) {
 			continue
 		}
 		v.read(m.MoRef)
-		if g := v.vms[m.MoRef]; (g.blind || g.uid == s.ref.UID) && s.set.defect != removesBlindly {
+		if g := v.vms[m.MoRef]; !m.stray && !m.IsTemplate && (g.blind || g.uid == s.ref.UID) && s.set.defect != removesBlindly {
 			return false, removing
 		}
 		foreign = true

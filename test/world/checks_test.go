@@ -93,10 +93,10 @@ func (w *world) look() {
 	uid := w.kube.uid()
 	w.lookAtDisks()
 	for i, m := range w.vc.vms {
-		if m.gone && !m.away() || m.uid == "" {
+		if m.gone && !m.away() || m.uid == "" || m.stray {
 			continue
 		}
-		if slices.Contains(w.kube.finalized, m.uid) {
+		if slices.Contains(w.kube.finalized, m.uid) && !m.IsTemplate {
 			w.violated("4: %s (%s) belongs to %s, which was finalized", m.Name, m.MoRef, m.uid)
 		}
 		for _, x := range w.vc.vms[:i] {
@@ -149,6 +149,7 @@ func (w *world) checkBegun(s *step) {
 			s.saw = append(s.saw, m.MoRef)
 		}
 	}
+	s.checkStray()
 	w.checkHeld(s)
 	w.checkReason(s)
 	s.deletes = s.mayDelete()
@@ -266,7 +267,7 @@ func (s *step) checkScaleIn(m *machine) {
 	stay := 0
 	for _, x := range s.vc.vms {
 		taken := !x.claims(m.uid) && !(x.gone && x.faulty) || s.isTaken(x, s.a.Op)
-		if x != m && x.uid == m.uid && !x.IsStandby() && (!taken || x.takenFor < s.wants && x.Why == plan.WhyScaleIn) {
+		if x != m && !x.stray && x.uid == m.uid && !x.IsStandby() && (!taken || x.takenFor < s.wants && x.Why == plan.WhyScaleIn) {
 			stay++
 		}
 	}
@@ -341,7 +342,7 @@ func (s *step) arrives(m *machine) {
 // checkFinalized checks vCenter when a replica reports that a group is finalized.
 func (w *world) checkFinalized(uid types.UID) {
 	for _, m := range w.vc.vms {
-		if (!m.gone || m.away()) && m.uid == uid {
+		if (!m.gone || m.away()) && m.uid == uid && !m.stray && !m.IsTemplate {
 			w.violated("4: %s is finalized, but %s (%s) exists", uid, m.Name, m.MoRef)
 		}
 	}
@@ -363,7 +364,7 @@ func (w *world) off() string {
 	}
 	revision, seen, standby := plan.Revision(&g.Spec), map[int32]bool{}, int32(0)
 	for _, m := range w.vc.vms {
-		if m.gone || m.uid != g.UID {
+		if m.gone || m.uid != g.UID || m.stray {
 			continue
 		}
 		keep := time.Duration(g.Spec.Deletion.QuarantineSeconds) * time.Second

@@ -154,7 +154,7 @@ func (w *world) tendDisks() {
 func (w *world) giveUpForgotten() {
 	for _, d := range w.stale() {
 		if !slices.ContainsFunc(w.vc.vms, func(m *machine) bool {
-			return !m.gone && slices.ContainsFunc(plan.Persistent(m.Disks), func(has plan.MemberDisk) bool { return has.ID == d.id })
+			return !m.gone && !m.stray && slices.ContainsFunc(plan.Persistent(m.Disks), func(has plan.MemberDisk) bool { return has.ID == d.id })
 		}) {
 			w.giveUp(d.id)
 		}

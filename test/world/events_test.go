@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles, strays)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -95,10 +95,10 @@ var ordinary = []kind{
 	}},
 }
 
-// some returns the VMs that satisfy a condition, without those that an operator made and those that are gone.
+// some returns the VMs that satisfy a condition, without those that an operator made, strays, templates and those that are gone.
 func (w *world) some(holds func(*machine) bool) (all []*machine) {
 	for _, m := range w.vc.vms {
-		if !m.gone && !m.foreign && holds(m) {
+		if !m.gone && !m.foreign && !m.stray && !m.IsTemplate && holds(m) {
 			all = append(all, m)
 		}
 	}
@@ -185,6 +185,9 @@ func script(set setting) []event {
 	}
 	if set.disks {
 		of = append(of, storage...)
+	}
+	if set.strays && !set.trouble.any() {
+		of = append(of, strays...)
 	}
 	if set.typos {
 		of = append(of, typos...)

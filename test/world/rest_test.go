@@ -51,7 +51,7 @@ func (w *world) atRest() {
 // lastLook checks which VMs are left at the end of a life.
 func (w *world) lastLook() {
 	for _, m := range w.vc.vms {
-		if m.uid != "" && m.uid != w.kube.uid() && !m.gone {
+		if m.uid != "" && m.uid != w.kube.uid() && !m.gone && !m.stray && !m.IsTemplate {
 			w.violated("4: %s (%s) of %s is left behind", m.Name, m.MoRef, m.uid)
 		}
 		if m.uid == "" && !m.foreign {
@@ -90,6 +90,7 @@ func (w *world) rest() {
 		}
 	}
 	w.allComeBack()
+	w.decideStrays()
 	w.tendDisks()
 	if g := w.kube.group; g != nil && g.Spec.Template == noTemplate {
 		w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "ubuntu" })
@@ -159,7 +160,7 @@ func (w *world) continueAll(n int) (busy bool) {
 	w.tendDisks()
 	for _, m := range w.vc.vms {
 		switch {
-		case m.gone:
+		case m.gone, m.stray:
 		case m.halting(), m.Power == plan.PoweredOn && !m.Quarantined.IsZero(): // a VM in quarantine that an operator powered on is powered off again
 			w.vc.power(m, false)
 		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():

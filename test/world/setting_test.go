@@ -25,6 +25,7 @@ type setting struct {
 	holds    bool // a user holds each member, and lets every second one go when asked: see kube.hold
 	disks    bool // the group has persistent disks
 	typos    bool // users mistype the template
+	strays   bool // backups are restored, and strangers write stamps
 	trouble  trouble
 	defect   defect
 }
@@ -61,6 +62,7 @@ func settingOf(seed uint64) setting {
 		}
 	}
 	s.typos = seed%11 == 7
+	s.strays = seed%5 == 2
 	if s.disks = seed%16 == 3 || seed%16 == 13; s.disks {
 		s.withDisks(rand.New(rand.NewPCG(seed, 3)))
 	}

@@ -201,7 +201,7 @@ func (s *step) finish() {
 		v.readAll()
 		if slices.ContainsFunc(s.vc.vms, func(m *machine) bool {
 			g := v.vms[m.MoRef]
-			return g != nil && !g.gone && !g.blind && g.uid == s.ref.UID
+			return g != nil && !m.stray && !m.IsTemplate && !g.gone && !g.blind && g.uid == s.ref.UID
 		}) {
 			s.end(removing)
 			return

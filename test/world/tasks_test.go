@@ -55,6 +55,8 @@ func (s *step) effect() error {
 		return objectGone
 	case m.hidden:
 		return noPermission
+	case m.IsTemplate:
+		return wrongPower // as for any step that a template doesn't take
 	case m.uid != s.ref.UID:
 		s.violated("2: %s acts on a VM that is not the group's", s)
 	}

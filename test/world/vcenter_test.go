@@ -21,8 +21,10 @@ const (
 // machine is a VM in vCenter. The fields of plan.VM that come from the stamp count only while uid is set.
 type machine struct {
 	plan.VM
-	uid     types.UID // of the group in its stamp; empty without a stamp
-	foreign bool      // an operator made it
+	uid     types.UID    // of the group in its stamp; empty without a stamp
+	foreign bool         // an operator made it
+	stray   bool         // it has a stamp, and the server neither made nor adopted it
+	arrival plan.Arrival // how a stray came
 	gone    bool
 	// departed: the VM exists, but left the inventory. again is the machine as which it came back; nil while it is away.
 	departed bool
@@ -74,7 +76,7 @@ func (m *machine) reconfigured() {
 
 // member reports whether the VM in the inventory is a member of this group, or claims to be.
 func (m *machine) member(uid types.UID) bool {
-	return !m.gone && m.uid == uid && uid != "" && m.Quarantined.IsZero()
+	return !m.gone && !m.stray && m.uid == uid && uid != "" && m.Quarantined.IsZero()
 }
 
 // claims is like member, and includes a VM that is away.
@@ -207,7 +209,7 @@ func (v *vcenter) text() string {
 		for _, f := range []struct {
 			is   bool
 			word string
-		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"},
+		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"}, {m.stray, " stray"}, {m.IsTemplate, " template"},
 			{m.Tools, " tools"}, {m.serves, " serves"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}, {m.snapshot, " snapshot"}} {
 			if f.is {
 				b.WriteString(f.word)
@@ -315,6 +317,7 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			}
 		}
 	}
+	s.VMs, s.Strays = slices.DeleteFunc(s.VMs, func(vm plan.VM) bool { return vm.IsTemplate || v.vcenter.find(vm.MoRef).stray }), v.strays(ref.UID)
 	slices.SortStableFunc(s.VMs, func(a, b plan.VM) int { return int(a.Ordinal - b.Ordinal) })
 	if !v.known {
 		s.Fault = &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter does not answer", Transient: true}
