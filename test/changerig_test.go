@@ -74,7 +74,7 @@ func (r *rig) checkUnselected(g *metacontroller.Group, finalized bool, err error
 		r.t.Fatalf("%s: %v", unselectedWrong, err)
 	}
 	for _, vm := range r.VMs() {
-		if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); finalized && err == nil && stamp.Owned(g.UID, vm.InstanceUUID) {
+		if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); finalized && err == nil && stamp.Owned(g.UID, vm.InstanceUUID) && !isStray(vm) {
 			r.t.Errorf("%s is finalized, and has %s (%s)", unselectedWrong, vm.Path, vm.Ref.Value)
 		}
 	}

@@ -83,7 +83,7 @@ func (l *life) returning(do func() error) error {
 		}
 		l.retagged[vm.Ref.Value] = true // a VM loses its tags when it leaves the inventory
 		for ref, was := range l.unmanaged {
-			if was.InstanceUUID == vm.InstanceUUID && ref != vm.Ref.Value {
+			if was.InstanceUUID == vm.InstanceUUID && was.ExtraConfig[strayKey] == vm.ExtraConfig[strayKey] && ref != vm.Ref.Value {
 				delete(l.unmanaged, ref)
 				l.unmanaged[vm.Ref.Value] = vm
 			}

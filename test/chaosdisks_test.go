@@ -67,7 +67,7 @@ func (w *watch) mayDelete(l *life, owner string) bool {
 // ownerOf returns the UID and the ordinal in the stamp of the VM with this instanceUuid; empty if no such VM has a stamp.
 func ownerOf(vms []vcsim.VM, instanceUUID string) string {
 	for _, vm := range vms {
-		if s, err := stampOf(vm); err == nil && s.InstanceUUID == instanceUUID {
+		if s, err := stampOf(vm); err == nil && s.InstanceUUID == instanceUUID && !isStray(vm) {
 			return fmt.Sprintf("%s/%d", s.UID, s.Ordinal)
 		}
 	}

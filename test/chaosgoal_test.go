@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ours returns the VMs that have the group's stamp and are not copies.
+// ours returns the VMs that have the group's stamp and are not copies, strays or templates.
 func (l *life) ours() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		stamp, err := stampOf(vm)
-		return err != nil || !stamp.Owned(l.group.UID, vm.InstanceUUID)
+		return err != nil || !stamp.Owned(l.group.UID, vm.InstanceUUID) || isStray(vm) || vm.Template
 	})
 }
 

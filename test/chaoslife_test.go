@@ -46,7 +46,10 @@ type life struct {
 	versions  [2]vim.ManagedObjectReference // the VM templates of golden; the first is the present one
 	*faults                                 // nil in random lives
 	wires     []*vcsim.Wire                 // of all replicas so far
-	asked     time.Time                     // when a replica was last called to finalize the group because it wasn't selected
+	saved     []savedMember
+	// serversOwn are the strays, by their keys, that were made with the server's account.
+	serversOwn []string
+	asked      time.Time // when a replica was last called to finalize the group because it wasn't selected
 }
 
 // siteA and siteB are host groups of each cluster.
@@ -246,7 +249,7 @@ func (l *life) missingStay() {
 		return
 	}
 	for _, vm := range l.OutsideInventory() {
-		if stamp, err := stampOf(vm); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+		if stamp, err := stampOf(vm); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) && !isStray(vm) {
 			l.watch.excuse(vm.InstanceUUID)
 			l.stayed[vm.InstanceUUID] = true
 		}
@@ -255,6 +258,16 @@ func (l *life) missingStay() {
 
 // keepRetained moves the retained VMs of a former group to another folder, because the next group needs their names.
 func (l *life) keepRetained() {
+	for _, vm := range l.VMs() { // members that are templates
+		if stamp, err := stampOf(vm); err == nil && vm.Template && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+			place := fmt.Sprintf("/DC0/vm/templates-%d", l.lives)
+			_, err := l.MakeFolder(place)
+			l.must(err)
+			l.say("the template %s moves to %s", vm.Path, place)
+			l.must(l.Move(vm.Path, place))
+			l.isUnmanaged(place + "/" + vm.Name)
+		}
+	}
 	for _, vm := range l.leftBehind() {
 		place := fmt.Sprintf("/DC0/vm/retained-%d", l.lives)
 		_, err := l.MakeFolder(place)

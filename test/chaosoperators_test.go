@@ -158,7 +158,9 @@ var operators = []operation{
 		err := l.onFolder(folder, (*object.Folder).Destroy)
 		l.say("an operator deletes %s: %v", folder, err)
 		for ref, was := range maps.Clone(l.unmanaged) {
-			same := func(x vcsim.VM) bool { return x.InstanceUUID == was.InstanceUUID }
+			same := func(x vcsim.VM) bool {
+				return x.InstanceUUID == was.InstanceUUID && x.ExtraConfig[strayKey] == was.ExtraConfig[strayKey]
+			}
 			inside, outside := l.AllVMs()
 			here := slices.IndexFunc(inside, same)
 			switch {

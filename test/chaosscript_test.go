@@ -76,6 +76,8 @@ type profile struct {
 	persistent bool
 	// library: the group's first template is an OVF in a content library, which the server deploys.
 	library bool
+	// strangers: members are backed up and restored, strangers write stamps, and admins make templates of members.
+	strangers bool
 	// TestCampaign sets these: the group's shape and size, and the faults.
 	shape  string
 	size   int32
@@ -90,12 +92,19 @@ func profileOf(seed uint64) profile {
 		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1, answers: r.IntN(3) == 0,
 		persistent: r.IntN(4) == 0, library: r.IntN(5) == 0}
 	p.trouble = troubleOf(seed, p)
+	p.strangers = r.IntN(3) == 0
 	return p
 }
 
 // operationsOf lists the operations of lives that have this profile.
 func operationsOf(t profile) []operation {
 	all := slices.Concat(edits, breaks, restarts, times, inGuests)
+	if t.strangers {
+		all = slices.Concat(all, othersWork)
+	}
+	if t.strangers && !t.peaceful {
+		all = slices.Concat(all, templates)
+	}
 	switch {
 	case t.departing:
 		all = slices.Concat(all, operators, guests, stops, departures)

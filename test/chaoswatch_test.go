@@ -23,6 +23,7 @@ import (
 // VM accepts the risk
 // - a VM with the stamp of a group that was finalized
 // - in a peaceful life, fewer working members than promised: see leastOf
+// - a VM of backup software or of a stranger, with a stamp, that was renamed or has another stamp
 // - an Event that blames an account for what no operator did: see checkBlame
 //
 // It also keeps the diary of the life.
@@ -44,6 +45,7 @@ type watch struct {
 	stamped    map[string]memberState // how each member looked last, by moRef
 	touched    map[string]bool        // by moRef: the VMs that operators powered off or removed, or tried to
 	deleting   bool                   // whether the group is being deleted
+	stray      map[string]vcsim.VM    // by moRef: how each VM looked last that has a stamp and that the server must not touch
 	without    map[int64]bool         // the generations of the spec whose template doesn't exist
 }
 
@@ -208,7 +210,7 @@ func (w *watch) look(l *life) {
 	working, on := 0, map[int32]string{}
 	for _, vm := range slices.Concat(vms, away) {
 		stamp, err := stampOf(vm)
-		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) || excused[vm.InstanceUUID] {
+		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) || excused[vm.InstanceUUID] || isStray(vm) || vm.Template {
 			continue
 		}
 		if slices.Contains(buried, stamp.UID) {
@@ -228,6 +230,9 @@ func (w *watch) look(l *life) {
 		if !stamp.Marked {
 			on[stamp.Ordinal] = fmt.Sprintf("%s (%s)", vm.Path, vm.Ref.Value)
 		}
+	}
+	if wrong := w.wrongStrays(vms); wrong != "" {
+		l.t.Errorf("%s", wrong)
 	}
 	if wrong := w.wrongDisks(l, vms); wrong != "" {
 		l.t.Errorf("%s", wrong)
@@ -252,7 +257,7 @@ func (w *watch) wrongRemovals(vms []vcsim.VM) (wrong string) {
 	now, stay := map[string]memberState{}, 0
 	for _, vm := range vms {
 		s, err := stampOf(vm)
-		if err != nil || !s.Owned(w.uid, vm.InstanceUUID) {
+		if err != nil || !s.Owned(w.uid, vm.InstanceUUID) || isStray(vm) {
 			continue
 		}
 		now[vm.Ref.Value] = memberState{s, isOn(vm)}

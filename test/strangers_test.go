@@ -50,18 +50,34 @@ const (
 	createVM, cloneVM, registerVM = "CreateVM", "CloneVM", "RegisterVM"
 )
 
-// restore restores a VM from a backup, and watches it from then on. A backup product creates a VM from the saved configuration and fills its disks
-// (https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-vddk-programming-guide/GUID-9A79CDEF-D1E1-4F5B-AF48-77A1141FBACA.html), clones a replica, or
-// puts the VM's files onto a datastore and registers them. The instanceUuid and the extraConfig are those of the backup.
+// restore restores a VM from a backup, and watches it from then on.
 func (r *rig) restore(saved *vcsim.SavedVM, how restoredVM) *untouched {
 	r.t.Helper()
+	vm, err := r.tryRestore(saved, how)
+	r.must(err)
+	u := r.untouched(vm.Reference())
+	if how.on == onAfter {
+		time.Sleep(2 * time.Minute) // the server sees the VM
+		u.powersOn(vm)
+	}
+	return u
+}
+
+// tryRestore restores a VM from a backup, and leaves it off if it is to be powered on after its stamp is written. A backup product creates a VM from the saved
+// configuration and fills its disks
+// (https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-vddk-programming-guide/GUID-9A79CDEF-D1E1-4F5B-AF48-77A1141FBACA.html), clones a replica, or
+// puts the VM's files onto a datastore and registers them. The instanceUuid and the extraConfig are those of the backup.
+func (r *rig) tryRestore(saved *vcsim.SavedVM, how restoredVM) (*object.VirtualMachine, error) {
 	ctx := context.Background()
 	ref, err := r.Find(how.folder)
-	r.must(err)
-	folder := object.NewFolder(how.as, ref)
-	found, err := r.find.DefaultResourcePool(ctx)
-	r.must(err)
-	pool := object.NewResourcePool(how.as, found.Reference())
+	if err != nil {
+		return nil, err
+	}
+	at, err := r.Find("/DC0/host/DC0_C0/Resources")
+	if err != nil {
+		return nil, err
+	}
+	folder, pool := object.NewFolder(how.as, ref), object.NewResourcePool(how.as, at)
 	identity := vim.VirtualMachineConfigSpec{InstanceUuid: saved.Config.InstanceUuid, ExtraConfig: savedConfig(saved, how.stamp)}
 	var task *object.Task
 	written := true
@@ -70,35 +86,41 @@ func (r *rig) restore(saved *vcsim.SavedVM, how restoredVM) *untouched {
 		task, err = folder.CreateVM(ctx, createSpec(saved, how.name), pool, nil)
 		written = false
 	case cloneVM:
-		clone := vim.VirtualMachineCloneSpec{Location: vim.VirtualMachineRelocateSpec{Pool: vim.NewReference(pool.Reference())}}
+		clone := vim.VirtualMachineCloneSpec{Location: vim.VirtualMachineRelocateSpec{Pool: &at}}
 		if written = how.on != onBefore; written {
 			clone.Config = &identity
 		}
-		task, err = object.NewVirtualMachine(how.as, r.vm("/DC0/vm/vm-operator-template").Reference()).Clone(ctx, folder, how.name, clone)
+		var template vim.ManagedObjectReference
+		if template, err = r.Find("/DC0/vm/vm-operator-template"); err == nil {
+			task, err = object.NewVirtualMachine(how.as, template).Clone(ctx, folder, how.name, clone)
+		}
 	case registerVM:
 		files := *saved
 		files.Config.ExtraConfig = identity.ExtraConfig
 		var vmx string
-		vmx, err = r.PutFiles(&files, "restored-"+uuid.NewString())
-		r.must(err)
-		task, err = folder.RegisterVM(ctx, vmx, how.name, false, pool, nil)
+		if vmx, err = r.PutFiles(&files, "restored-"+uuid.NewString()); err == nil {
+			task, err = folder.RegisterVM(ctx, vmx, how.name, false, pool, nil)
+		}
 	}
-	r.must(err)
+	if err != nil {
+		return nil, err
+	}
 	info, err := task.WaitForResult(ctx, nil)
-	r.must(err)
+	if err != nil {
+		return nil, err
+	}
 	vm := object.NewVirtualMachine(how.as, info.Result.(vim.ManagedObjectReference))
 	if how.on == onBefore {
-		r.task(vm.PowerOn(ctx))
+		if task, err = vm.PowerOn(ctx); err == nil {
+			err = task.Wait(ctx)
+		}
 	}
-	if !written {
-		r.task(vm.Reconfigure(ctx, identity))
+	if err == nil && !written {
+		if task, err = vm.Reconfigure(ctx, identity); err == nil {
+			err = task.Wait(ctx)
+		}
 	}
-	u := r.untouched(vm.Reference())
-	if how.on == onAfter {
-		time.Sleep(2 * time.Minute) // the server sees the VM
-		u.powersOn(vm)
-	}
-	return u
+	return vm, err
 }
 
 // savedConfig returns a saved VM's extraConfig with another stamp.
