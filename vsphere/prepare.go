@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -16,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -43,7 +45,8 @@ func (p preparation) run(ctx context.Context) (err error) {
 	if p.action.Details() == nil || p.action.Details().Spec == nil {
 		return vcfault.ForOperator(vcfault.ReasonInternal, "The step Prepare of %s has no details.", p.action.VM)
 	}
-	if m.Stamp.Prepared == p.action.Details().Prepared {
+	tagged := plan.Tagged{MoRef: m.MoRef, Asked: p.action.Details().Asked, At: stamp.Time(time.Now())}
+	if m.Stamp.Prepared == p.action.Details().Prepared && m.Stamp.Tagged.Asked == tagged.Asked && (m.Stamp.Tagged.MoRef == "" || m.Stamp.Tagged.MoRef == tagged.MoRef) {
 		return nil // already prepared
 	}
 	if err := p.unchanged(m); err != nil {
@@ -74,6 +77,9 @@ func (p preparation) run(ctx context.Context) (err error) {
 	}
 	m = first.member
 	stamp := m.Stamp
+	if plan.HasTags(p.action.Details().Spec) {
+		stamp.Tagged = tagged
+	}
 	stamp.Prepared, stamp.Generation = p.action.Details().Prepared, max(stamp.Generation, p.action.Generation)
 	if m.Stamp.Unprepared() { // the VM was never on, so its disks are those of the clone
 		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices, now.file), now.given, now.devices)

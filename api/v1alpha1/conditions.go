@@ -88,8 +88,8 @@ const LabelGroup = "vm.codeconnect.vmworld.com/group"
 // and in the first one to delete the group with its VMs, if no other cluster has it.
 const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
 
-// AnnotationTryAgain on a group makes the server retry each failed step at once when the annotation's value changes. The value itself has
-// no meaning.
+// AnnotationTryAgain on a group makes the server retry each failed step at once when the annotation's value changes, and compare the
+// members' tags and attributes with the spec again. The value itself has no meaning.
 const AnnotationTryAgain = "vm.codeconnect.vmworld.com/try-again"
 
 // MaxGeneration bounds metadata.generation: one edit a second takes 68 years to reach it.

@@ -23,6 +23,8 @@ type Details struct {
 	Addresses []StaticAddresses
 	// Home, AddressText and Prepared are recorded in the member's stamp: see the fields of VM.
 	Home, AddressText, Prepared string
+	// Asked is TryAgainOf the group, as recorded in the member's stamp (Tagged).
+	Asked string
 	// KnownDisks are the persistent disks of the ordinal that were attached before.
 	KnownDisks []v1alpha1.PersistentDisk
 	// DisksOf is the UID of the former group whose disks the ordinal gets if it never had disks of its own; empty for none.

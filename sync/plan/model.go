@@ -237,6 +237,9 @@ func (vm *VM) change(a Action, now time.Time) {
 	case Prepare:
 		vm.Prepared, vm.Generation = a.Details().Prepared, max(vm.Generation, a.Generation)
 		vm.Disks = identified(vm.Disks)
+		if spec := a.Details().Spec; spec != nil && HasTags(spec) {
+			vm.Tagged = Tagged{MoRef: vm.MoRef, Asked: a.Details().Asked, At: now}
+		}
 	case DeleteDisks:
 		vm.Disks = DiskText(slices.DeleteFunc(DisksIn(vm.Disks), func(d MemberDisk) bool { return slices.Contains(ArgsOf[DeleteDisksArgs](a.Args).IDs, d.ID) }))
 	case SetDisks:

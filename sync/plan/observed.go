@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -378,6 +380,8 @@ type VM struct {
 	// Prepared is the preparation that Prepare made (PreparationOf); empty if none. It begins with Unprepared if the preparation is due before
 	// the first power-on.
 	Prepared string
+	// Tagged is when the VM's tags and attributes were set or compared last; zero if the spec had none then, or if an older version of the server did that.
+	Tagged Tagged
 	// Disks are the disks that the spec gave the VM (DiskText); empty if none.
 	Disks string
 	// Allocation are the reservations, limits and shares that the spec gave the VM (AllocationOf); empty if none.
@@ -435,6 +439,26 @@ const bootTolerance = 2 * time.Second
 func SameBoot(a, b time.Time) bool {
 	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < bootTolerance
 }
+
+// Tagged is a time at which a VM's tags and attributes were compared with the spec: the VM's moRef then, because vCenter keeps tags by the moRef, and
+// TryAgainOf the group.
+type Tagged struct {
+	MoRef, Asked string
+	At           time.Time
+}
+
+// TryAgainOf distinguishes the values of the annotation with which an operator asks for another try; empty without one.
+func TryAgainOf(g *v1alpha1.VmGroup) string {
+	text := g.Annotations[v1alpha1.AnnotationTryAgain]
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
+}
+
+// HasTags reports whether the spec has tags or attributes.
+func HasTags(spec *v1alpha1.VmGroupSpec) bool { return len(spec.Tags)+len(spec.CustomAttributes) > 0 }
 
 // Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
 type Former struct{ Entry, Name, Folder string }

@@ -158,7 +158,10 @@ func (d *decision) whyPowerOn(m *member) string {
 
 // whyTags: after its first power-on, its tags and attributes change while it runs.
 func (d *decision) whyTags(m *member) string {
-	return textIf(m.Prepared != d.facts.prepared && d.facts.preparable(m) && m.isToMatchSpec(), "its tags or attributes differ from the spec")
+	if !d.facts.preparable(m) || !m.isToMatchSpec() {
+		return ""
+	}
+	return cmp.Or(textIf(m.Prepared != d.facts.prepared, "its tags or attributes differ from the spec"), d.facts.mayLackTags(m))
 }
 
 func (d *decision) whyDisks(m *member) string {

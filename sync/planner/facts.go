@@ -107,7 +107,7 @@ func (f *facts) details(ordinal int32) (*plan.Details, bool) {
 	spec := &f.Group.Spec
 	addresses, ok := plan.AddressesOf(spec, ordinal)
 	return &plan.Details{Spec: spec, UserData: f.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
-		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: f.prepared, KnownDisks: f.knownDisks(ordinal), DisksOf: f.Group.TakesDisksOf()}, ok
+		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: f.prepared, Asked: plan.TryAgainOf(f.Group), KnownDisks: f.knownDisks(ordinal), DisksOf: f.Group.TakesDisksOf()}, ok
 }
 
 // forgetClones drops failures of clones that no longer matter: the member exists, because another replica cloned it or vCenter's reply was

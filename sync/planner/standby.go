@@ -230,7 +230,7 @@ func (d *decision) cloneStandby(count int) {
 
 // lacksPreparation reports whether a standby member that is kept is to be prepared.
 func (f *facts) lacksPreparation(m *member) bool {
-	return m.unprepared() || m.Prepared != f.prepared && f.preparable(m)
+	return m.unprepared() || f.preparable(m) && (m.Prepared != f.prepared || f.mayLackTags(m) != "")
 }
 
 // upkeep says how a standby member that is kept is brought in line with the spec; empty if it is in line.

@@ -89,7 +89,7 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 func TestEachPropertyOfAVMThatIsReadIsUsed(t *testing.T) {
 	t.Parallel()
 	ofStamp := []string{"Ordinal", "Revision", "Generation", "Marked", "VCenter", "InstanceUUID", "Created", "Fingerprint", "Template", "Why", "Quarantined", "Shutdown",
-		"Restarted", "Former", "MarkedAt", "Home", "Addresses", "Standby", "Prepared", "Disks", "Allocation", "ClonedFor"}
+		"Restarted", "Former", "MarkedAt", "Home", "Addresses", "Standby", "Prepared", "Disks", "Allocation", "ClonedFor", "Tagged"}
 	ofAll := []string{"MoRef", "Reachable", "Unreachable", "IPs", "Host"} // what follows from several properties, or from the object itself
 	later := []string{"Untaken", "Reported", "IsTemplate"}                // what the inventory adds
 	table := sessiontest.Table[answer]{Kind: session.VMType, Of: (*answer).properties, Samples: map[string]any{

@@ -201,6 +201,8 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 				f.Set(reflect.ValueOf(plan.Moment{Boot: time.Unix(1, 0).UTC()}))
 			case plan.Customization:
 				f.Set(reflect.ValueOf(plan.Customization{Error: "x"}))
+			case plan.Tagged:
+				f.Set(reflect.ValueOf(plan.Tagged{MoRef: "x"}))
 			case plan.Former:
 				f.Set(reflect.ValueOf(plan.Former{Folder: "x"}))
 			default:

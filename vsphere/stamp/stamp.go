@@ -43,7 +43,8 @@ var (
 //	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "template":"ubuntu-24.04", "why":"Healing", "quarantined":"…", "restarted":"…",
 //	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
 //	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…",
-//	 "given":"[{\"name\":\"data\",\"at\":\"1000:1\",\"uuid\":\"6000C29e-…\",\"sizeGiB\":20,\"shape\":\"…\"}]", "standby":true, "allocation":"{\"cpuLimitMHz\":800}", "clonedFor":"1c0ffee123"}
+//	 "given":"[{\"name\":\"data\",\"at\":\"1000:1\",\"uuid\":\"6000C29e-…\",\"sizeGiB\":20,\"shape\":\"…\"}]", "standby":true, "allocation":"{\"cpuLimitMHz\":800}", "clonedFor":"1c0ffee123",
+//	 "tagged":{"moRef":"vm-42", "asked":"c0ffee12", "at":"…"}}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -86,8 +87,9 @@ type Stamp struct {
 	// Given is the record of the VM's disks from the spec (plan.DiskText), and Allocation that of its reservations, limits and shares
 	// (plan.AllocationOf).
 	Given, Allocation string
-	// ClonedFor is as in plan.VM.
+	// ClonedFor and Tagged are as in plan.VM.
 	ClonedFor string
+	Tagged    plan.Tagged
 
 	// extra has, as a JSON object, the keys that this server does not know; Encode writes them again, so that
 	// an older server does not lose what a newer one wrote.
@@ -113,9 +115,9 @@ func (s *Stamp) optional() map[string]any {
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "template": &s.Template, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
 		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks, "given": &s.Given,
-		"allocation": &s.Allocation, "clonedFor": &s.ClonedFor,
+		"allocation": &s.Allocation, "clonedFor": &s.ClonedFor, "tagged": (*stampedTagged)(&s.Tagged),
 		"standby":  &s.Standby,
-		"shutdown":   (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
+		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
 
@@ -195,7 +197,7 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Created, vm.Fingerprint, vm.Template, vm.Former = s.Created, s.Fingerprint, s.Template, s.Former
 	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
 	vm.Home, vm.Addresses, vm.Prepared, vm.Disks, vm.Standby = s.Home, s.Addresses, s.Prepared, s.Given, s.Standby
-	vm.Allocation, vm.ClonedFor = s.Allocation, s.ClonedFor
+	vm.Allocation, vm.ClonedFor, vm.Tagged = s.Allocation, s.ClonedFor, s.Tagged
 	vm.InstanceUUID = s.InstanceUUID
 	return vm
 }

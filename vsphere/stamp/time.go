@@ -18,6 +18,13 @@ type (
 		Name   string `json:"name"`
 		Folder string `json:"folder"`
 	}
+	stampedTagged plan.Tagged
+	// taggedKeys are the fields of a stampedTagged, with the time as text.
+	taggedKeys struct {
+		MoRef string `json:"moRef"`
+		Asked string `json:"asked,omitempty"`
+		At    string `json:"at"`
+	}
 	// momentKeys are the two times of a stampedMoment, as text.
 	momentKeys struct {
 		At   string `json:"at,omitempty"`
@@ -67,6 +74,22 @@ func (s *stampedMoment) UnmarshalJSON(text []byte) error {
 	}
 	boot, err := parseStamped(k.Boot)
 	*s = stampedMoment{At: Time(at), Boot: boot}
+	return err
+}
+
+// MarshalJSON returns the record with its time as a stamp has it.
+func (s *stampedTagged) MarshalJSON() ([]byte, error) {
+	return json.Marshal(taggedKeys{MoRef: s.MoRef, Asked: s.Asked, At: Time(s.At).Format(time.RFC3339)})
+}
+
+// UnmarshalJSON reads the record.
+func (s *stampedTagged) UnmarshalJSON(text []byte) error {
+	var k taggedKeys
+	if err := json.Unmarshal(text, &k); err != nil {
+		return err
+	}
+	at, err := parseStamped(k.At)
+	*s = stampedTagged{MoRef: k.MoRef, Asked: k.Asked, At: Time(at)}
 	return err
 }
 
