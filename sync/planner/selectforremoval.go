@@ -145,7 +145,7 @@ func (d *decision) selectForRemoval(order []int) {
 	slack := serving - d.facts.policy.MinAvailable
 	shown := d.sets.ordinals - d.sets.ordinalsNotFound // a member that is not found counts as leaving: no other is removed instead of it
 	spare := shown - d.facts.policy.MinAvailable - idle
-	surplus := shown - retiring - d.sets.departing() - d.facts.want - d.beyond()
+	surplus := shown - retiring - d.sets.departing() - d.facts.want - d.beyond() - d.sets.unpromoted()
 	if d.facts.hasPersistentDisks() {
 		surplus = d.tooMany()
 	}
@@ -245,6 +245,16 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 		}
 	}
 	return serving, idle, retiring
+}
+
+// unpromoted counts the standby members that an operator powered on, until their stamps say that they are members: if they are powered off again, or
+// vCenter no longer shows them, nobody takes the place of a member that was removed instead of them.
+func (s *sets) unpromoted() (n int) {
+	for i := range s.members {
+		m := &s.members[i]
+		n += int(oneIf(m.Standby && !m.duplicate && !m.markedForRemoval()))
+	}
+	return n
 }
 
 // departing counts the duplicates that were marked for removal before they were duplicates: no other member is removed instead of them.

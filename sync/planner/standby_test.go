@@ -187,3 +187,21 @@ func TestVerdictsOfStandbyMembersThatAreBeingClonedAreByOrdinal(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// An operator may power it off again, or vCenter may no longer show it: then nobody would have the place of the member that was removed instead.
+// (Found by the world, seed 1200363076.)
+func TestNoMemberIsRemovedInsteadOfAStandbyMemberThatAnOperatorPoweredOnUntilItIsPromoted(t *testing.T) {
+	t.Parallel()
+	o := withStandby(2, 1)
+	change(1, func(m *plan.VM) { m.Power = plan.PoweredOff })(&o)
+	change(2, func(m *plan.VM) { m.Power, m.Boot, m.Tools = plan.PoweredOn, now.Add(-time.Minute), true })(&o)
+	r := planner.Make(o)
+	if first, second := stepFor(&r, "web-1"), stepFor(&r, "web-2"); first != plan.PowerOn || second != plan.PowerOn {
+		t.Errorf("before the promotion: %q of web-1 and %q of web-2; want PowerOn of both", first, second)
+	}
+	change(2, func(m *plan.VM) { m.Standby = false })(&o)
+	r = planner.Make(o)
+	if op := stepFor(&r, "web-1"); op != plan.Mark {
+		t.Errorf("after the promotion: %q of web-1; want Mark: %s", op, r.Status.LastMessage)
+	}
+}

@@ -59,7 +59,7 @@ func (d *decision) findSuccessors() {
 	s := &d.successors
 	vacant := max(0, d.facts.want-d.sets.ordinals-len(d.arriving))
 	fillable := d.freePlaces(vacant, nil)
-	s.extra = d.sets.ordinals - d.facts.want + vacant - fillable
+	s.extra = d.sets.ordinals - d.facts.want + vacant - fillable - d.sets.unpromoted()
 	s.since = d.facts.outOfStepSince()
 	s.cloned = make([]time.Time, max(1, len(d.facts.Group.Spec.Placement.Zones)))
 	for i := range d.sets.members {
