@@ -144,6 +144,9 @@ func (f *facts) preparable(m *member) bool {
 	return m.outdated == "" && f.revision != "" || m.Generation == f.Group.Generation
 }
 
+// neverRuns reports whether a member never ran, and can't be prepared with the present spec, so it is removed.
+func (f *facts) neverRuns(m *member) bool { return m.unprepared() && !f.preparable(m) }
+
 // hasData reports whether a VM has persistent disks.
 func (m *member) hasData() bool {
 	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })

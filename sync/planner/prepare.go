@@ -11,7 +11,7 @@ import (
 
 // startable reports whether a member that is off can be powered on once it is prepared. Others are removed.
 func (d *decision) startable(m *member) bool {
-	return m.isOff() && (!m.unprepared() || d.facts.preparable(m))
+	return m.isOff() && !d.facts.neverRuns(m)
 }
 
 // prepareFirst prepares a member that is off, before it is powered on for the first time.

@@ -206,10 +206,11 @@ func (m *member) replaceIf(canGo bool) {
 	}
 }
 
-// dropReturned drops the nominations of members that came back and are too many: those are removed without a successor.
+// dropReturned drops the nominations of members that came back and are too many: those are removed without a successor. One that never ran, and can't,
+// stays nominated, because an update waits for members that aren't nominated to become available.
 func (d *decision) dropReturned() {
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.returned && m.nominated != "" {
+		if m := &d.sets.members[i]; m.returned && m.nominated != "" && !d.facts.neverRuns(m) {
 			m.awaits = ""
 			m.nominate("", "")
 			m.becomes = ""

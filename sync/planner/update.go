@@ -73,8 +73,7 @@ func (u *update) nominate(d *decision, order []int) {
 	}
 	u.trackProgress(d, todo)
 	for _, m := range differ {
-		neverRan := m.unprepared() && !d.facts.preparable(m) // and can't, so it isn't worth keeping
-		isHeld := (m.fate == held || u.stuck != nil) && !neverRan
+		isHeld := (m.fate == held || u.stuck != nil) && !d.facts.neverRuns(m) // such a member isn't worth keeping
 		switch m.fate = remains; {
 		case isHeld:
 			m.fate = held
