@@ -36,6 +36,17 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 		if got := k.calls[0].Group.Finalizers; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+		request["parent"].(map[string]any)["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-21T03:00:00Z"
+		request["finalizing"] = true
+		body, err = json.Marshal(request)
+		must.Succeed(t, err)
+		if w := post(serve(k), "/finalize", body); w.Code != http.StatusOK {
+			t.Fatalf("the finalize is answered %d, want %d: %s", w.Code, http.StatusOK, w.Body)
+		}
+		others := slices.DeleteFunc(slices.Clone(c.want), func(f string) bool { return f == prefix+c.controller })
+		if got := k.calls[1].Group.Finalizers; !slices.Equal(got, others) {
+			t.Errorf("%s, and the group is deleted: %v, want %v", name, got, others)
+		}
 	}
 }
 

@@ -91,6 +91,9 @@ func (r *Request) call() (plan.Call, error) {
 	g.ManagedFields = nil // unused, and the largest part of the object in memory
 	delete(g.Annotations, kubectlLastApplied)
 	g.Finalizers = severalInstalls(g.Finalizers, r.Controller.Metadata.Name)
+	if !g.DeletionTimestamp.IsZero() { // those for which the group waits after this install is done
+		g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == controllerFinalizer+r.Controller.Metadata.Name })
+	}
 	g.Bound()
 	if err := statusBounds(&g.Status); err != nil {
 		return plan.Call{}, err

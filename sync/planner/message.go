@@ -21,6 +21,7 @@ func (r *report) message() string {
 	parts := r.faultTexts(withHelp(r.steps.faults))
 	if r.facts.Finalizing {
 		parts = append(parts, r.deletion()...)
+		parts = append(parts, r.facts.otherFinalizers()...)
 	}
 	if r.facts.orphaned() {
 		parts = append(parts, "deleted with --cascade=orphan: the VMs of members and the group's objects are kept")

@@ -26,6 +26,15 @@ func (f *facts) otherInstall() *plan.Fault {
 		f.installs())}
 }
 
+// otherFinalizers says for which other installs of the server the deletion of a group waits in the end. The status stays with the group then.
+func (f *facts) otherFinalizers() []string {
+	if len(f.Group.Finalizers) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("after that, the group waits for another install of VmGroup, because it has the finalizer %s: if that install was removed, add it again (docs/vcenters.md#remove-an-install)",
+		plan.AtMost(f.Group.Finalizers, 5))}
+}
+
 // contested reports whether several installs have the group, so that none of them acts.
 func (f *facts) contested() bool {
 	return f.blockedBy != nil && f.blockedBy.Reason == plan.ReasonOtherInstall

@@ -104,3 +104,24 @@ func TestAnInstallDoesNotWriteTheStatusOfAGroupThatAnotherOneServes(t *testing.T
 		t.Errorf("there is no other install: %v", r.Refusal)
 	}
 }
+
+// The other install was removed while both had the group, so nobody removes its finalizer.
+func TestADeletionNamesTheFinalizerOfAnotherInstall(t *testing.T) {
+	const other = "metacontroller.io/compositecontroller-vmgroup-east"
+	for name, change := range map[string]func(*plan.Observed){
+		"a VM is left":    func(o *plan.Observed) { addMembers(o, 1) },
+		"nothing is left": func(o *plan.Observed) { o.Emptied = true },
+	} {
+		o := observed(1)
+		change(&o)
+		remove(&o)
+		if r := planner.Make(o); strings.Contains(r.Status.LastMessage, "another install") {
+			t.Errorf("%s: without another install, the message is %s", name, r.Status.LastMessage)
+		}
+		o.Group.Finalizers = []string{other}
+		r := planner.Make(o)
+		if !strings.Contains(r.Status.LastMessage, "another install of VmGroup, because it has the finalizer "+other) || r.Finalized != o.Emptied {
+			t.Errorf("%s: finalized: %v; %s", name, r.Finalized, r.Status.LastMessage)
+		}
+	}
+}
