@@ -139,6 +139,45 @@ func TestWhereRetainIsNotAllowedATenantLeavesNoVMsInAnotherWay(t *testing.T) {
 	}
 }
 
+// Deleted with its server, such a group would keep the namespace forever.
+func TestAGroupInTheServersOwnNamespaceIsRefused(t *testing.T) {
+	k := tenants(t)
+	k.kubectl(t, "label", "namespace", "vmgroup-system", "vm.codeconnect.vmworld.com/groups=limited")
+	k.refuses(t, "the server's namespace", manifest(t, "vmgroup-system", "web", within()), []string{"create", "-f", "-"}, "can't be in the namespace of its server, vmgroup-system")
+	k.passes(t, "another one", manifest(t, "team-a", "web", within()), "create", "-f", "-")
+}
+
+// A namespace's VmGroupLimit is deleted with it at once, and its groups once their VMs are gone.
+func TestALimitIsNoLaxerWhileItsNamespaceIsDeleted(t *testing.T) {
+	k := tenants(t)
+	k.kubectl(t, "create", "clusterrolebinding", "ann", "--clusterrole=admin", "--user=ann") // a RoleBinding would go with the namespace
+	k.kubectl(t, "apply", "-f", repository+"/charts/vmgroup/files/metacontroller-rights/clusterrole.yaml")
+	k.kubectl(t, "create", "clusterrolebinding", "mc", "--clusterrole=vmgroup-metacontroller", "--user=mc")
+	k.bound(t, `{"deletionPolicies":["Delete"]}`)
+	k.kubectlWith(t, manifest(t, "team-a", "web", within()), "create", "-f", "-")
+	edit := func(user, patch string) []string {
+		return []string{"-n", "team-a", "patch", "vg", "web", "--type=merge", "-p", patch, "--as=" + user}
+	}
+	k.kubectl(t, edit("mc", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)...)
+	k.kubectl(t, "delete", "namespace", "team-a", "--wait=false")
+	eventually(t, func() string {
+		left, err := k.Kubectl("-n", "team-a", "get", "vgl", "-o", "name")
+		if err != nil {
+			return err.Error()
+		}
+		return left
+	})
+	const where = " would leave VMs of VmGroup team-a/web behind: namespace team-a is being deleted"
+	const retain = `{"spec":{"deletion":{"policy":"Retain"}}}`
+	k.refuses(t, "Retain", "", edit("ann", retain), "spec.deletion.policy Retain"+where)
+	k.refuses(t, "abandon", "", edit("ann", `{"metadata":{"annotations":{"vm.codeconnect.vmworld.com/abandon":"true"}}}`), "the annotation vm.codeconnect.vmworld.com/abandon"+where)
+	k.refuses(t, "the removal of the finalizer", "", edit("ann", `{"metadata":{"finalizers":null}}`), "the removal of Metacontroller's finalizer"+where)
+	k.passes(t, "another edit", "", edit("ann", `{"spec":{"paused":false}}`)...)
+	k.passes(t, "Retain by those who can write the status", "", edit("mc", retain)...)
+	k.kubectl(t, edit("mc", `{"metadata":{"finalizers":null}}`)...)
+	k.kubectl(t, "wait", "--for=delete", "namespace/team-a", "--timeout=1m")
+}
+
 // A storage policy chooses datastores, and zones take the pool's place: a limit that bounds the one and says nothing of the other must not leak.
 func TestAListThatALimitLeavesOutIsNoWayAroundAnotherList(t *testing.T) {
 	k := tenants(t)
