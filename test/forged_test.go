@@ -113,6 +113,8 @@ var changedFields = map[string][]func(*stamp.Stamp){
 	"given": {func(s *stamp.Stamp) {
 		s.Given = `[{"name":"data","at":"1000:1","uuid":"6000C29e","sizeGiB":20,"shape":"x"}]`
 	}},
+	"clonedFor":  {func(s *stamp.Stamp) { s.ClonedFor = "0a1b2c3d4e" }},
+	"tagged":     {func(s *stamp.Stamp) { s.Tagged = plan.Tagged{MoRef: "vm-1", Asked: "c0ffee12", At: s.Created} }},
 	"allocation": {func(s *stamp.Stamp) { s.Allocation = `{"cpuLimitMHz":800}` }},
 }
 

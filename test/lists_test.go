@@ -42,6 +42,7 @@ var boundedLists = map[string]string{
 	"vsphere/check/settings.go lookUpPlaces":                "a path, which the flag bounds",
 	"vsphere/disks/disks.go Keys":                           "a record of the disks of a VM",
 	"vsphere/disks/disks.go Identify":                       "a record of the disks of a VM",
+	"vsphere/disks/disks.go Adopted":                        "a record of the disks of a VM",
 	"vsphere/disks/member.go Own":                           "a record of the disks of a VM",
 	"vsphere/inventory/groupfolder.go lookUp":               "a path, which the spec bounds",
 	"vsphere/inventory/guest.go questionText":               "Steady bounds the text",
