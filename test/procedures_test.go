@@ -371,13 +371,13 @@ func TestAMemberThatABackupRestoredInPlaceIsTheMemberAgain(t *testing.T) {
 			r.task(r.vm("vm-operator-template").Clone(ctx, folder, was.Name,
 				types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &ref}, Config: config}))
 			restored := r.vm(was.Path).Reference()
-			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
 			if same {
-				if text := blocked(t, g, "StrayVM"); !strings.Contains(text, "add "+restored.Value+" to spec.adopt") {
-					t.Errorf("the status doesn't say how to make the restored VM the member: %s", text)
-				}
-				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Adopt = []string{restored.Value} })
+				until(t, g, "the status lists the restored VM", func(a metacontroller.Answer) bool {
+					return len(a.Status.Strays) == 1 && a.Status.Strays[0].MoRef == restored.Value
+				})
+				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused, s.Adopt = false, []string{restored.Value} })
 			} else {
+				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
 				if text := blocked(t, g, "NameConflict"); !strings.Contains(text, was.Name) {
 					t.Errorf("the status doesn't name the restored VM: %s", text)
 				}

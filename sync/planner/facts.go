@@ -39,6 +39,8 @@ type facts struct {
 	// departed are the VMs that vCenter reported as removed. instances are the instanceUuids of the VMs that vCenter shows.
 	departed  plan.Departed
 	instances map[string]bool
+	// templates are the members that were converted to templates: instanceUuids by moRef.
+	templates map[string]string
 	// disksNow are the persistent disks that the next status lists, disksListed those that the stored status lists.
 	disksNow, disksListed disksByOrdinal
 }
@@ -59,6 +61,7 @@ func factsOf(o *plan.Observed) *facts {
 	if o.Related.Fault == nil {
 		f.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
+	f.templates = templatesOf(o.State.Strays)
 	f.forgetClones()
 	f.policy = PolicyOf(&o.Group.Spec, f.want)
 	f.policy.Retain = f.policy.Retain || f.orphaned()

@@ -13,28 +13,35 @@ import (
 )
 
 // sortStrays takes the ordinals that strays hold. A stray whose arrival is being looked up may be a clone of another replica, so it counts as arriving.
-// One that holds its ordinal otherwise leaves the group with a member too few, until an operator decides; it never makes the group one too many.
+// One that holds its ordinal otherwise counts as nothing: members get other ordinals, if the group has any.
 func (s *sets) sortStrays() {
 	for i := range s.facts.State.Strays {
 		x := &s.facts.State.Strays[i]
-		if !x.Holds || s.held[x.Ordinal] || slices.ContainsFunc(s.facts.State.Candidates, func(c plan.Candidate) bool { return c.MoRef == x.MoRef && !c.Done }) {
+		if !x.Holds || slices.ContainsFunc(s.facts.State.Candidates, func(c plan.Candidate) bool { return c.MoRef == x.MoRef && !c.Done }) {
 			continue // spec.adopt makes it the member
 		}
 		s.held[x.Ordinal] = true
-		if s.has(x.Ordinal) || s.isNotFound(x.Ordinal) || s.isStandby(x.Ordinal) || slices.Contains(s.arriving, x.Ordinal) || !x.Quarantined.IsZero() && !x.Pending {
-			continue
-		}
-		if x.Pending || !s.facts.Finalizing && s.ordinals+len(s.arriving) < s.facts.want {
+		if x.Pending && !s.has(x.Ordinal) && !s.isNotFound(x.Ordinal) && !s.isStandby(x.Ordinal) && !slices.Contains(s.arriving, x.Ordinal) {
 			s.arriving = append(s.arriving, x.Ordinal)
 		}
 	}
 }
 
+// templatesOf returns the instanceUuids of the members that were converted to templates, by moRef.
+func templatesOf(strays []plan.Stray) map[string]string {
+	all := map[string]string{}
+	for i := range strays {
+		if x := &strays[i]; x.IsTemplate && x.Holds {
+			all[x.MoRef] = x.InstanceUUID
+		}
+	}
+	return all
+}
+
 // isStray reports whether a recorded VM is a stray now: one that was converted to a template.
 func (f *facts) isStray(moRef, instanceUUID string) bool {
-	return slices.ContainsFunc(f.State.Strays, func(x plan.Stray) bool {
-		return x.MoRef == moRef && (instanceUUID == "" || x.InstanceUUID == "" || x.InstanceUUID == instanceUUID)
-	})
+	id, is := f.templates[moRef]
+	return is && (instanceUUID == "" || id == "" || id == instanceUUID)
 }
 
 // holdStrays says why ordinals of strays aren't filled.
@@ -42,20 +49,21 @@ func (s *steps) holdStrays() {
 	for i := range s.facts.State.Strays {
 		x := &s.facts.State.Strays[i]
 		name := plan.MemberName(s.facts.Group.Name, x.Ordinal)
+		lacking := !s.facts.Finalizing && s.sets.ordinals+len(s.decision.arriving) < s.facts.want && !s.sets.has(x.Ordinal) && int(x.Ordinal) < s.facts.want
 		switch {
-		case !x.Holds || !slices.Contains(s.sets.arriving, x.Ordinal):
-		case x.Pending:
+		case !x.Holds:
+		case x.Pending && slices.Contains(s.sets.arriving, x.Ordinal):
 			s.faults = append(s.faults, named{Who: name, Fault: plan.Fault{Reason: plan.ReasonStrayVM, Message: fmt.Sprintf("finding out whether the VM %s is the group's: %s", x.MoRef, x.Why)}})
-		case !s.facts.Finalizing:
+		case !x.Pending && lacking:
 			s.faults = append(s.faults, named{Who: name, Fault: *s.heldFault(name)})
 		}
 	}
 }
 
-// heldFault is why the ordinal of a member can't be filled because of a stray; nil if no stray holds it.
+// heldFault is why the ordinal of a member, or of any if name is empty, can't be filled because of a stray; nil if no stray holds it.
 func (s *steps) heldFault(name string) *plan.Fault {
 	for i := range s.facts.State.Strays {
-		if x := &s.facts.State.Strays[i]; x.Holds && plan.MemberName(s.facts.Group.Name, x.Ordinal) == name {
+		if x := &s.facts.State.Strays[i]; x.Holds && (name == "" || plan.MemberName(s.facts.Group.Name, x.Ordinal) == name) {
 			return &plan.Fault{Reason: plan.ReasonStrayVM, NeedsOperator: !x.Pending,
 				Message: fmt.Sprintf("it is not cloned, because the VM %s has its stamp, and %s: %s", strayName(x), x.Why, plan.RemedyFor(x))}
 		}
@@ -67,10 +75,10 @@ func strayName(x *plan.Stray) string {
 	return fmt.Sprintf("%s (%s)", plan.Printable(cmp.Or(x.Path, x.Name)), x.MoRef)
 }
 
-// templatesKept names the members that are templates now and whose ordinals the group doesn't need, as it has enough members.
+// templatesKept names the members that are templates now.
 func (r *report) templatesKept() (texts []string) {
 	for i := range r.facts.State.Strays {
-		if x := &r.facts.State.Strays[i]; x.IsTemplate && x.Holds && (r.facts.Finalizing || !slices.Contains(r.sets.arriving, x.Ordinal)) {
+		if x := &r.facts.State.Strays[i]; x.IsTemplate && x.Holds {
 			texts = append(texts, fmt.Sprintf("%s was %s, is a template now, and is kept", strayName(x), plan.MemberName(r.facts.Group.Name, x.Ordinal)))
 		}
 	}
@@ -94,9 +102,12 @@ func (r *report) straysText() string {
 
 // strayStatuses lists the strays that are decided, those first that the stored status lists, so that these stay when there are too many.
 func (r *report) strayStatuses() (all []v1alpha1.Stray) {
-	was := r.facts.Group.Status.Strays
+	was := map[plan.VMID]bool{}
+	for _, w := range r.facts.Group.Status.Strays {
+		was[plan.VMID{MoRef: w.MoRef, InstanceUUID: w.InstanceUUID}] = true
+	}
 	listed := func(s v1alpha1.Stray) int32 {
-		return 1 - oneIf(slices.ContainsFunc(was, func(w v1alpha1.Stray) bool { return w.MoRef == s.MoRef && w.InstanceUUID == s.InstanceUUID }))
+		return 1 - oneIf(was[plan.VMID{MoRef: s.MoRef, InstanceUUID: s.InstanceUUID}])
 	}
 	for i := range r.facts.State.Strays {
 		if x := &r.facts.State.Strays[i]; !x.Pending {

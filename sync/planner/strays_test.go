@@ -87,11 +87,10 @@ func TestWhatTheStatusSaysOfStrays(t *testing.T) {
 		clones  int
 	}{
 		"of no consequence": {func(*plan.Stray) {}, v1alpha1.PhasePending, "cloning 1 member", true, 1},
-		"that holds its ordinal": {func(x *plan.Stray) { x.Holds = true }, v1alpha1.PhaseError,
-			"web-1: it is not cloned, because the VM /DC0/vm/restores/web (vm-701) has its stamp, and it was created by backup: if it is to be a member, add vm-701 to spec.adopt", true, 0},
+		"that holds its ordinal, so the member gets another": {func(x *plan.Stray) { x.Holds = true }, v1alpha1.PhasePending, "cloning 1 member", true, 1},
 		"that isn't decided": {func(x *plan.Stray) { x.Holds, x.Pending = true, true }, v1alpha1.PhasePending, "finding out whether the VM vm-701 is the group's", false, 0},
-		"that was a member, and is a template": {func(x *plan.Stray) { x.Holds, x.IsTemplate, x.Why = true, true, "it was converted to a template" }, v1alpha1.PhaseError,
-			"it was converted to a template: convert it back to a VM; or, to have another member, remove the key", true, 0},
+		"that was a member, and is a template": {func(x *plan.Stray) { x.Holds, x.IsTemplate, x.Why = true, true, "it was converted to a template" }, v1alpha1.PhasePending,
+			"/DC0/vm/restores/web (vm-701) was web-1, is a template now, and is kept", true, 1},
 	} {
 		o := observed(2)
 		addMembers(&o, 1)
@@ -106,6 +105,19 @@ func TestWhatTheStatusSaysOfStrays(t *testing.T) {
 			t.Errorf("%s: got %s, %q, %+v, listed %t, %d clones; want %s, %q, listed %t, %d clones",
 				name, r.Status.Phase, r.Status.LastMessage, r.Status.Strays, condition, clones, c.phase, c.message, c.listed, c.clones)
 		}
+	}
+}
+
+// A group with persistent disks has no other ordinals, so it waits for an operator.
+func TestAStrayThatHoldsTheOrdinalOfDisksNeedsAnOperator(t *testing.T) {
+	o := observed(2)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+	addMembers(&o, 1)
+	addStray(&o, 1, func(x *plan.Stray) { x.Holds = true })
+	r := planner.Make(o)
+	const want = "web-1: it is not cloned, because the VM /DC0/vm/restores/web (vm-701) has its stamp, and it was created by backup: if it is to be a member, add vm-701 to spec.adopt"
+	if r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, want) {
+		t.Errorf("got %s, %q; want %s, %q", r.Status.Phase, r.Status.LastMessage, v1alpha1.PhaseError, want)
 	}
 }
 

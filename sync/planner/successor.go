@@ -196,9 +196,6 @@ func (d *decision) refillable(m *member, left int) bool {
 			leaves[x.Ordinal] = true
 		}
 	}
-	if d.sets.held[m.Ordinal] { // by a stray, which would keep the group from filling the place
-		return false
-	}
 	if d.facts.hasPersistentDisks() {
 		return d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
 	}
@@ -275,7 +272,7 @@ func (s *steps) reportNotReplaced() {
 		s.blockClone("", *fault)
 	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves() }) {
 		fault := s.facts.addressesFault()
-		if held := s.heldFault(slices.Min(stay)); held != nil {
+		if held := s.heldFault(""); held != nil {
 			fault = *held
 		}
 		s.blockClone(slices.Min(stay), fault)

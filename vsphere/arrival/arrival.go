@@ -28,6 +28,9 @@ const retry = 5 * time.Second
 // arrivalsMost bounds the events that are read about one VM, which comes into the inventory a few times at most.
 const arrivalsMost = 1000
 
+// roundMost bounds the queries of one round: anybody can write stamps into any number of VMs.
+const roundMost = 16
+
 // kinds are the events that say how a VM came.
 var kinds = []string{"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent"}
 
@@ -91,12 +94,15 @@ func (f *Finder) Run(ctx context.Context) {
 // error. If vCenter answers with a fault, it counts as an answer without events: they may never be readable.
 func (f *Finder) round(ctx context.Context) (next time.Time, err error) {
 	sought := f.inventory.Sought()
-	known := make(map[plan.VMID]bool, len(sought))
+	known, asked := make(map[plan.VMID]bool, len(sought)), 0
 	for _, s := range sought {
 		known[s.VMID] = true
 		if due := s.Since.Add(asks[f.asked[s.VMID]]); time.Now().Before(due) {
 			next = earlier(next, due)
 			continue
+		}
+		if asked++; asked > roundMost { // others may have been sought since that matter more
+			return time.Now(), nil
 		}
 		found, err := f.find(ctx, s)
 		if err != nil && session.IsFatal(err) {

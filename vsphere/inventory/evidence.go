@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -103,8 +104,20 @@ func (n *Inventory) Sought() (all []Sought) {
 	for _, s := range n.requests.evidence.sought {
 		all = append(all, *s)
 	}
-	slices.SortFunc(all, func(a, b Sought) int { return strings.Compare(a.MoRef, b.MoRef) })
+	slices.SortFunc(all, func(a, b Sought) int { // those in groups' folders first: they may be members
+		if a.Patient != b.Patient {
+			return cmp.Compare(oneIf(b.Patient), oneIf(a.Patient))
+		}
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.MoRef, b.MoRef))
+	})
 	return all
+}
+
+func oneIf(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Tell records how a VM came into vCenter's inventory.
@@ -164,13 +177,16 @@ func (q *requests) isStray(uid types.UID, moRef, instanceUUID string) bool {
 func (n *Inventory) split(uid types.UID, vms []plan.VM, ask *plan.Query) (ours, others []plan.VM) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
-	recorded := ask.RecordedIn == "" || ask.RecordedIn == n.vcenter
+	var known *records
 	var shown []bool
 	for i := range vms {
 		vm := &vms[i]
 		is := n.requests.isProven(uid, vm.MoRef, vm.InstanceUUID) || n.requests.isMade(uid, vm)
-		if !is && recorded && isRecorded(ask, vm) {
-			if is = true; !ask.Preview {
+		if !is {
+			if known == nil {
+				known = n.recordsOf(ask)
+			}
+			if is = lists(known.members, vm); is && !ask.Preview {
 				n.requests.evidence.proofs[vm.MoRef] = proof{uid, vm.InstanceUUID}
 			}
 		}
@@ -200,20 +216,61 @@ func (n *Inventory) split(uid types.UID, vms []plan.VM, ask *plan.Query) (ours, 
 	return ours, others
 }
 
-// isRecorded reports whether the status of a query lists a VM, perhaps as one that was converted to a template.
-func isRecorded(ask *plan.Query, vm *plan.VM) bool {
-	return slices.ContainsFunc(ask.Recorded, func(r v1alpha1.Member) bool { return r.MoRef == vm.MoRef && sameVM(r.InstanceUUID, vm.InstanceUUID) }) ||
-		slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool {
-			return s.Template && s.MoRef == vm.MoRef && sameVM(s.InstanceUUID, vm.InstanceUUID)
-		})
+// records has what a group's status lists, for look-ups: anybody can write the group's stamp into any number of VMs. It is made when a VM needs it.
+type records struct {
+	members map[string]string // instanceUuids by moRef, also of members that were converted to templates
+	strays  map[string]string // likewise, of the strays
+	former  map[string]former // by instanceUuid
 }
+
+// former is a VM of which a record, or the inventory, has the instanceUuid.
+type former struct {
+	moRef, file string
+	gone        bool // it was given up
+}
+
+func recordsOf(ask *plan.Query, here bool) *records {
+	r := &records{members: map[string]string{}, strays: map[string]string{}, former: map[string]former{}}
+	for i := range ask.GivenUp {
+		g := &ask.GivenUp[i]
+		r.former[g.InstanceUUID] = former{g.MoRef, g.VMPathName, true}
+	}
+	for i := range ask.Strays {
+		x := &ask.Strays[i]
+		if r.strays[x.MoRef] = x.InstanceUUID; x.Template && here {
+			r.members[x.MoRef] = x.InstanceUUID
+		}
+	}
+	for i := range ask.Recorded {
+		if m := &ask.Recorded[i]; here {
+			r.members[m.MoRef] = m.InstanceUUID
+			r.former[m.InstanceUUID] = former{m.MoRef, m.VMPathName, false}
+		}
+	}
+	delete(r.former, "")
+	return r
+}
+
+// lists reports whether a VM is among recorded ones.
+func lists(recorded map[string]string, vm *plan.VM) bool {
+	id, is := recorded[vm.MoRef]
+	return is && sameVM(id, vm.InstanceUUID)
+}
+
+func (n *Inventory) recordsOf(ask *plan.Query) *records {
+	return recordsOf(ask, ask.RecordedIn == "" || ask.RecordedIn == n.vcenter)
+}
+
+// straysMost bounds the strays that a group is told of, beyond those that concern its ordinals or its status.
+const straysMost = 2 * v1alpha1.MaxStrays
 
 // weigh decides about the VMs with the group's stamp that split didn't find to be the group's. in are the moRefs of the group's folder and of its
 // quarantine folder; unknown reports whether these aren't known. The caller holds mu.
 func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query, in []string, unknown bool) (all []plan.VM, strays []plan.Stray) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
-	e := &n.requests.evidence
+	e, known := &n.requests.evidence, n.recordsOf(ask)
+	formers := n.formers(ref.UID)
 	all = slices.Clip(ours)
 	filled := make(map[int32]bool, len(ours))
 	for i := range ours {
@@ -222,11 +279,11 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 	for i := range others {
 		vm := &others[i]
 		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
-			Recorded: n.requests.isProven(ref.UID, vm.MoRef, vm.InstanceUUID) || (ask.RecordedIn == "" || ask.RecordedIn == n.vcenter) && isRecorded(ask, vm),
+			Recorded: n.requests.isProven(ref.UID, vm.MoRef, vm.InstanceUUID) || lists(known.members, vm),
 			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
 			Listed:   slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool { return s.MoRef == vm.MoRef && sameVM(s.InstanceUUID, vm.InstanceUUID) })}
 		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder)
-		c.Former, c.FormerFile = n.formerOf(ref.UID, vm, ask)
+		c.Former, c.FormerFile = n.formerOf(vm, known, formers)
 		if a, read := e.arrivals[vm.MoRef]; read && a.instanceUUID == vm.InstanceUUID {
 			c.Arrival = a.Arrival
 		}
@@ -239,8 +296,10 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 			}
 			continue
 		}
-		stray.Path = n.objects.places.path(vm.Folder, vm.Name)
-		strays = append(strays, *stray)
+		if len(strays) < straysMost || stray.Holds || c.Listed {
+			stray.Path = n.objects.places.path(vm.Folder, vm.Name)
+			strays = append(strays, *stray)
+		}
 		switch {
 		case ask.Preview:
 		case !stray.Pending:
@@ -287,38 +346,44 @@ func (n *Inventory) seekLocked(s Sought) {
 	n.seek()
 }
 
-// formerOf returns what became of another VM with the instanceUuid of this one, and its .vmx file. The caller holds mu and requests.mu.
-func (n *Inventory) formerOf(uid types.UID, vm *plan.VM, ask *plan.Query) (fate plan.Fate, file string) {
-	another := func(moRef, instanceUUID string) bool { return instanceUUID == vm.InstanceUUID && moRef != vm.MoRef }
-	if ask.RecordedIn == "" || ask.RecordedIn == n.vcenter {
-		for i := range ask.Recorded {
-			if r := &ask.Recorded[i]; another(r.MoRef, r.InstanceUUID) {
-				return n.fateOf(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}), r.VMPathName
-			}
+// formers returns VMs with the instanceUuids of a group's, in vCenter or not: those that it shows, those that are missing, and those that were destroyed.
+// Of several with one instanceUuid it has two at most. The caller holds mu and requests.mu.
+func (n *Inventory) formers(uid types.UID) map[string][]former {
+	all := map[string][]former{}
+	add := func(instanceUUID, moRef, file string) {
+		if len(all[instanceUUID]) < 2 {
+			all[instanceUUID] = append(all[instanceUUID], former{moRef: moRef, file: file})
 		}
 	}
 	if g := n.objects.groups[uid]; g != nil {
 		for moRef, m := range g.refs {
-			if another(moRef, m.InstanceUUID) {
-				return plan.Sought, m.File
-			}
+			add(m.InstanceUUID, moRef, m.File)
 		}
 	}
-	missing := &n.requests.missing
-	for id, m := range missing.all {
-		if another(id.MoRef, id.InstanceUUID) {
-			return n.fateOf(id), m.File
+	for id, m := range n.requests.missing.all {
+		add(id.InstanceUUID, id.MoRef, m.File)
+	}
+	for key := range n.requests.missing.destroyed {
+		moRef, instanceUUID, _ := strings.Cut(key, "/")
+		add(instanceUUID, moRef, "")
+	}
+	return all
+}
+
+// formerOf returns what became of another VM with the instanceUuid of this one, and its .vmx file. The status comes first, then what this process knows.
+// The caller holds mu and requests.mu.
+func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]former) (fate plan.Fate, file string) {
+	recorded, is := known.former[vm.InstanceUUID]
+	if is = is && recorded.moRef != vm.MoRef; is && !recorded.gone {
+		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}), recorded.file
+	}
+	for _, x := range formers[vm.InstanceUUID] {
+		if x.moRef != vm.MoRef {
+			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}), x.file
 		}
 	}
-	for key := range missing.destroyed {
-		if moRef, instanceUUID, _ := strings.Cut(key, "/"); another(moRef, instanceUUID) {
-			return plan.Destroyed, ""
-		}
-	}
-	for _, g := range ask.GivenUp {
-		if another(g.MoRef, g.InstanceUUID) {
-			return plan.HasVanished, g.VMPathName
-		}
+	if is {
+		return plan.HasVanished, recorded.file
 	}
 	return "", ""
 }
