@@ -51,12 +51,12 @@ func TestAVMThatReturnsWithAnotherMoRefGetsItsTagsBack(t *testing.T) {
 		g, servers := r.tagged()
 		was := refs(r.members())
 		r.must(r.removeAndAddHost())
-		n := r.called(g, servers, 5*time.Minute)
+		r.called(g, servers, 5*time.Minute)
 		if is := refs(r.members()); is["web-0"] == was["web-0"] {
 			t.Fatalf("the members are %v as before", is)
 		}
 		r.allTagged()
-		if n = r.called(g, servers, 10*time.Minute); n > 0 {
+		if n := r.called(g, servers, 10*time.Minute); n > 0 {
 			t.Errorf("then %d more reconfigurations in ten minutes, want none", n)
 		}
 	})
