@@ -34,6 +34,7 @@ func (st *step) resize(ctx context.Context) error {
 		spec.NumCoresPerSocket = fits
 	}
 	next := stampAfter(m, st.action)
+	next.ClonedFor = "" // its size is not that of its clone any more
 	if to.Like != nil {
 		if err := st.reallocate(ctx, &spec, *to.Like); err != nil {
 			return err

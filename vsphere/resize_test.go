@@ -34,6 +34,20 @@ func TestAMemberThatIsOffGetsItsSizeAndSocketsThatFit(t *testing.T) {
 	})
 }
 
+// Otherwise, an update would take it for a clone that has another size than it was made with.
+func TestAMemberThatIsResizedIsNoLongerAsItsCloneWas(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		if vm.ClonedFor == "" {
+			t.Error("the clone's stamp doesn't say what it was cloned for")
+		}
+		p.do(sized(vm, false, 4, 2048))
+		if now := p.vm(vm.MoRef); now.ClonedFor != "" {
+			t.Errorf("resized, its stamp has clonedFor %q; want none", now.ClonedFor)
+		}
+	})
+}
+
 func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.must(w.ToVM("ubuntu"))

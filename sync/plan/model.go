@@ -228,6 +228,7 @@ func (vm *VM) change(a Action, now time.Time) {
 		if vm.CPU, vm.MemoryMB = to.CPU, to.MemoryMB; to.Like != nil {
 			vm.Allocation = to.Like.allocation()
 		}
+		vm.ClonedFor = ""
 	case Rename:
 		vm.Name = ArgsOf[RenameArgs](a.Args).Name
 	case Move:

@@ -386,7 +386,7 @@ type VM struct {
 	Disks string
 	// Allocation are the reservations, limits and shares that the spec gave the VM (AllocationOf); empty if none.
 	Allocation string
-	// ClonedFor shows what the VM was cloned for (ClonedFor); empty if it was adopted, or if an older version of the server cloned it.
+	// ClonedFor shows what the VM was cloned for (ClonedFor); empty if it was adopted or resized since, or if an older version of the server cloned it.
 	ClonedFor string
 }
 

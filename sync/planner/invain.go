@@ -13,7 +13,7 @@ import (
 // say now, since the group ceased to be as its spec says, and differs from the spec in what only a new clone can change. Its age is no such
 // difference. Another clone would be no better, so the update stops; otherwise it would replace members for ever.
 //
-// An adopted VM, and one that an older version of the server cloned, have no record of what they were cloned for. A VM that was as the spec says until
+// An adopted VM, one that was resized, and one that an older version of the server cloned, have no record of what they were cloned for. A VM that was as the spec says until
 // somebody changed it was cloned before the group ceased to be as its spec says. An update replaces all of these.
 func (u *update) findInVain(d *decision) {
 	now := ""

@@ -174,6 +174,13 @@ func TestAnUpdateThatAnotherCloneFinishesDoesNotStop(t *testing.T) {
 			l.lives(t, 40*time.Second)
 			l.edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.Ranges = []string{"10.0.0.60-10.0.0.90"} })
 		}},
+		"new members are resized in place, and the spec goes back": {spec: func(s *v1alpha1.VmGroupSpec) { s.Update.Resize = v1alpha1.ResizeReplace }, happens: func(t *testing.T, l *life) {
+			l.edit(toDebian)
+			l.lives(t, 15*time.Second)
+			l.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU, s.Update.Resize = 3, v1alpha1.ResizeInPlace })
+			l.lives(t, 15*time.Second)
+			l.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU, s.Update.Resize = 2, v1alpha1.ResizeReplace })
+		}},
 		"a server of an older version clones": {spec: nothingElse, happens: func(t *testing.T, l *life) {
 			first := l.o.Now
 			l.boots = func(m *plan.VM) bool {
