@@ -263,10 +263,9 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	next.Generation = max(next.Generation, p.action.Generation)
 	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // rounded up to whole seconds, so that the guest has its full time
 	unasked := func(s *stamp.Stamp) {
-		if s.Shutdown == next.Shutdown { // the generation without it would look like another cluster's (undeletable, sync/planner/block.go)
-			s.Generation = m.Stamp.Generation
+		if s.Shutdown == next.Shutdown { // otherwise another replica has asked since
+			s.Shutdown, s.Generation = m.Stamp.Shutdown, m.Stamp.Generation // this generation alone would look like another cluster's (undeletable, sync/planner/block.go)
 		}
-		s.Shutdown = m.Stamp.Shutdown
 	}
 	if err := p.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)

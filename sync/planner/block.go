@@ -4,6 +4,7 @@ package planner
 
 import (
 	"fmt"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -99,7 +100,18 @@ func (f *facts) undeletable() *plan.Fault {
 // deletionChanged reports whether it may be this deletion that gave a VM's stamp its generation: it marked the VM, perhaps once more, or asked its guest to
 // shut down.
 func (f *facts) deletionChanged(vm *plan.VM) bool {
-	return vm.Marked || vm.Shutdown.At.After(f.Group.DeletionTimestamp.Add(-plan.ClockSkew))
+	return vm.Marked || vm.Shutdown.At.After(f.deletionBegan().Add(-plan.ClockSkew))
+}
+
+// deletionBegan is when the deletion of the group began, by the clock that says the earliest time: the API server's, or that of a process of the server.
+func (f *facts) deletionBegan() time.Time {
+	began := f.Group.DeletionTimestamp.Time
+	for _, at := range []time.Time{f.FinalizingSince, f.Group.Status.FinalizingSince.Time} {
+		if !at.IsZero() && at.Before(began) {
+			began = at
+		}
+	}
+	return began
 }
 
 // outage is why vCenter's state is unknown; nil while it is known.

@@ -31,11 +31,17 @@ func TestADeletionOfAGroupThatWasNewerWaitsForAWord(t *testing.T) {
 		"one VM was, by far":                {change: func(o *plan.Observed) { o.State.VMs[1].Generation = 17 }},
 		"one that is gone was":              {change: func(o *plan.Observed) { o.State.VMs[1].Generation, o.NewestStamp = 1, 17 }},
 		"this deletion may have marked it":  {change: func(o *plan.Observed) { o.State.VMs[1].Marked = true }, removes: true},
-		"it was asked long before":          {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now.Add(-time.Hour) }},
-		"this deletion asked its guest":     {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now }, removes: true},
-		"that generation is undone":         {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer)), removes: true},
-		"another one is":                    {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer-1))},
-		"the VMs are to be left":            {change: annotation(v1alpha1.AnnotationAbandon, "true"), finalized: true},
+		"and the server's clock is slow": {change: func(o *plan.Observed) {
+			o.FinalizingSince, o.State.VMs[1].Shutdown.At = now.Add(-time.Hour), now.Add(-time.Hour)
+		}, removes: true},
+		"and that of the first process was": {change: func(o *plan.Observed) {
+			o.Group.Status.FinalizingSince.Time, o.State.VMs[1].Shutdown.At = now.Add(-time.Hour), now.Add(-time.Hour)
+		}, removes: true},
+		"it was asked long before":      {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now.Add(-time.Hour) }},
+		"this deletion asked its guest": {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now }, removes: true},
+		"that generation is undone":     {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer)), removes: true},
+		"another one is":                {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer-1))},
+		"the VMs are to be left":        {change: annotation(v1alpha1.AnnotationAbandon, "true"), finalized: true},
 	} {
 		o := atWork(2)
 		remove(&o)

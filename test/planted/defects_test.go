@@ -364,7 +364,7 @@ var defects = []defect{
 		[]layer{through("GroupsWithTheSameAddresses")}},
 	{"restores: steps begin although the newest hook call is older than one before it", "sync/loop/group.go",
 		"if !g.lease.older.since.IsZero() {", "if false {",
-		[]layer{loop, through("RestoredEtcd|BackupOfEtcd")}},
+		[]layer{loop, through("RestoredEtcd|BackupOfEtcd|EtcdIsRestored")}},
 	{"restores: an API server that lags behind for a lease counts as a restore", "sync/loop/lease.go",
 		"return x.said != \"\" && call.Group.Status.LastMessage == x.said && ", "return ",
 		[]layer{loop}},

@@ -236,7 +236,9 @@ func (s *step) ask() error {
 		s.by.asked[m.MoRef] = m.Boot
 		return nil
 	}
-	m.Shutdown = plan.Moment{}
+	if m.Shutdown == s.asked { // otherwise another replica has asked since
+		m.Shutdown, m.Generation = s.unasked.Shutdown, s.unasked.Generation
+	}
 	m.reconfigured()
 	return err
 }

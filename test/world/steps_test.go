@@ -22,18 +22,21 @@ const (
 // step is an action that a replica carries out, call by call as package vsphere does.
 type step struct {
 	*world
-	by     *replica
-	ref    plan.Ref
-	a      plan.Action
-	done   chan error
-	id     int
-	phase  phase
-	asks   bool      // its task writes the stamp before a guest is asked to halt
-	guard  string    // the changeVersion that a reconfigure requires
-	boot   time.Time // when the guest that was asked to halt had booted
-	made   string    // the VM that a clone made
-	holder string    // the VM whose name made vCenter refuse a clone
-	err    error     // how the task ended
+	by    *replica
+	ref   plan.Ref
+	a     plan.Action
+	done  chan error
+	id    int
+	phase phase
+	asks  bool      // its task writes the stamp before a guest is asked to halt
+	guard string    // the changeVersion that a reconfigure requires
+	boot  time.Time // when the guest that was asked to halt had booted
+	// asked is what the stamp says of the request to halt, and unasked the VM before.
+	asked   plan.Moment
+	unasked plan.VM
+	made    string // the VM that a clone made
+	holder  string // the VM whose name made vCenter refuse a clone
+	err     error  // how the task ended
 	// promised is the lowest promise when the step began, as far as its replica could know.
 	promised int
 	// wants is the lowest count of members that any replica might want when the step began.

@@ -70,7 +70,8 @@ func (s *step) changes(m *machine) error {
 		if m.ChangeVersion != s.guard {
 			return untried(changed)
 		}
-		m.Shutdown, m.Generation = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}, max(m.Generation, a.Generation)
+		s.unasked, s.asked = m.VM, plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
+		m.Shutdown, m.Generation = s.asked, max(m.Generation, a.Generation)
 		m.reconfigured()
 		return nil
 	}
