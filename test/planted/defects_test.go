@@ -327,7 +327,7 @@ var defects = []defect{
 		"at, named := top.directory(), namedAfter(home.Path, top.file.Path)", "at, named := top.directory(), true",
 		[]layer{disks, vsphere}},
 	{"disks: the uuid of a linked clone's disk makes a disk in any directory the VM's own", "vsphere/disks/disks.go",
-		"return named && (!e.shared || at == e.at)", "return named && e.at != at+at",
+		"return named && (!e.shared || at == e.at)", `return named && (!e.shared || at != "")`,
 		[]layer{disks, vsphere}},
 	{"disks: a disk whose uuid is unknown is the VM's own in any directory", "vsphere/disks/disks.go",
 		`top.uuid == "") && atHome && named`, `top.uuid == "") && named`,
