@@ -313,6 +313,9 @@ func healthy(t *rapid.T) plan.Observed {
 	for i := range o.State.Candidates {
 		o.State.Candidates[i].Fault = nil
 	}
+	for i := range o.State.Strays {
+		o.State.Strays[i].Pending = false
+	}
 	o.Answers = plan.Answers{Of: map[string]plan.Answer{}}
 	for i := range o.State.VMs {
 		if m := &o.State.VMs[i]; len(m.IPs) > 0 {
