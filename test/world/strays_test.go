@@ -176,8 +176,8 @@ func (v *vcenter) fate(x *machine) (f plan.Fate) {
 // decideStrays has an operator do what the status asks for: strays that hold an ordinal are destroyed.
 func (w *world) decideStrays() {
 	w.readArrivals()
-	for _, m := range w.vc.vms { // templates that the deletion of their group kept
-		if m.IsTemplate && !m.gone && m.uid != w.kube.uid() {
+	for _, m := range w.vc.vms { // templates that the deletion of their group has kept, or keeps
+		if m.IsTemplate && !m.gone && (m.uid != w.kube.uid() || w.kube.deleting()) {
 			w.vc.removes(m)
 		}
 	}
