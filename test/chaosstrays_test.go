@@ -50,8 +50,9 @@ var othersWork = []operation{
 				}
 				what, write := severalFields(l.rand)
 				write(&s)
+				l.forgets(ref)
 				l.say("a stranger changes %s of the stamp of %s: %v", what, vm.Path, l.SetExtraConfig(vm.Path, stamp.Key, s.Encode()))
-				l.isUnmanaged(vm.Path)
+				l.notes(ref, false)
 			}
 		}
 	}},
