@@ -18,7 +18,9 @@ import (
 //	  vCenter still shows that one, or its fate is being looked up              not decided yet
 //	  vCenter's events of this one are being read                               not decided yet
 //	  this one was created, cloned or deployed since                            a stray: it was restored
-//	  this one was discovered on a host, or has the .vmx file of that one       the group's (Returned)
+//	  this one has the .vmx file of that one (a VM that was off and out of
+//	  use must also have been discovered with a host)                           the group's (Returned)
+//	  this one was discovered, and the file of that one is not known            the group's (Returned)
 //	  in the group's folder, and nothing says how it came, or of which file     the group's (Returned)
 //	  otherwise                                                                 a stray
 //	spec.adopt names it, it is at that place or in the group's folder, no
@@ -175,7 +177,7 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return pending()
 	case c.Former != "" && (a.How == Created || a.How == Cloned):
 		return stray("it was %s%s, and the member with its instanceUuid had another moRef", a.How, a.by())
-	case c.Former != "" && (a.How == Discovered || c.Former != Left && c.FormerFile != "" && c.VM.File == c.FormerFile):
+	case c.Former != "" && (a.How == Discovered && c.FormerFile == "" || c.FormerFile != "" && c.VM.File == c.FormerFile && (a.How == Discovered || c.Former != Left)):
 		return Returned, nil
 	case c.Former != "" && c.InFolder && a.How == "" && (c.FormerFile == "" || c.VM.File == ""), c.Former == HasVanished && c.InFolder && c.FormerFile == "":
 		return Returned, nil

@@ -41,24 +41,25 @@ func TestWhatShowsThatAVMIsAGroups(t *testing.T) {
 		"in place, where the folder isn't known":            {func(c *Evidence) { c.FolderUnknown, c.InFolder = true, false }, pending},
 		"in place, without an event, a stray before":        {func(c *Evidence) { c.InFolder, c.Listed = true, true }, strayThatHolds},
 		"in place, without an event, and another is member": {func(c *Evidence) { c.InFolder, c.Filled, c.VM.Name = true, true, "web-1 (1)" }, stray},
-		"our clone":                    {arrives(func(*Arrival) {}), "MadeByAccount"},
-		"our clone, of another name":   {arrives(func(a *Arrival) { a.Name = "web-2" }), strayThatHolds},
-		"our clone, that another made": {arrives(func(a *Arrival) { a.Ours = false }), strayThatHolds},
-		"our clone, a day later":       {arrives(func(a *Arrival) { a.At = stamped.Add(24 * time.Hour) }), strayThatHolds},
-		"our clone, before its stamp":  {arrives(func(a *Arrival) { a.At = stamped.Add(-16 * time.Minute) }), strayThatHolds},
-		"created by our account":       {arrives(func(a *Arrival) { a.How = Created }), strayThatHolds},
-		"registered in place":          {arrives(func(a *Arrival) { a.How = Registered }), strayThatHolds},
-		"our clone, elsewhere":         {func(c *Evidence) { c.Arrival = ours }, strayThatHolds},
-		"another's clone, elsewhere":   {func(c *Evidence) { c.Arrival = ours; c.Arrival.Ours = false }, stray},
-		"restored, in place":           {func(c *Evidence) { c.InFolder, c.Former, c.Arrival = true, Destroyed, ours }, strayThatHolds},
-		"restored, elsewhere":          {func(c *Evidence) { c.Former, c.Arrival = Destroyed, unrelated }, stray},
-		"a copied identity":            {func(c *Evidence) { c.Former, c.InFolder = Sought, true }, pending},
-		"back, and not read":           {func(c *Evidence) { c.Former, c.Arrival = HasVanished, Arrival{} }, pending},
-		"back with its host":           {func(c *Evidence) { c.Former, c.Arrival.How = HasVanished, Discovered }, "Returned"},
-		"back with its host, unused":   {func(c *Evidence) { c.Former, c.Arrival.How = Left, Discovered }, "Returned"},
-		"back, registered":             {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = HasVanished, Registered, c.VM.File }, "Returned"},
-		"back, registered in place":    {func(c *Evidence) { c.Former, c.Arrival.How, c.InFolder = HasVanished, Registered, true }, "Returned"},
-		"unused, registered":           {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = Left, Registered, c.VM.File }, stray},
+		"our clone":                        {arrives(func(*Arrival) {}), "MadeByAccount"},
+		"our clone, of another name":       {arrives(func(a *Arrival) { a.Name = "web-2" }), strayThatHolds},
+		"our clone, that another made":     {arrives(func(a *Arrival) { a.Ours = false }), strayThatHolds},
+		"our clone, a day later":           {arrives(func(a *Arrival) { a.At = stamped.Add(24 * time.Hour) }), strayThatHolds},
+		"our clone, before its stamp":      {arrives(func(a *Arrival) { a.At = stamped.Add(-16 * time.Minute) }), strayThatHolds},
+		"created by our account":           {arrives(func(a *Arrival) { a.How = Created }), strayThatHolds},
+		"registered in place":              {arrives(func(a *Arrival) { a.How = Registered }), strayThatHolds},
+		"our clone, elsewhere":             {func(c *Evidence) { c.Arrival = ours }, strayThatHolds},
+		"another's clone, elsewhere":       {func(c *Evidence) { c.Arrival = ours; c.Arrival.Ours = false }, stray},
+		"restored, in place":               {func(c *Evidence) { c.InFolder, c.Former, c.Arrival = true, Destroyed, ours }, strayThatHolds},
+		"restored, elsewhere":              {func(c *Evidence) { c.Former, c.Arrival = Destroyed, unrelated }, stray},
+		"a copied identity":                {func(c *Evidence) { c.Former, c.InFolder = Sought, true }, pending},
+		"back, and not read":               {func(c *Evidence) { c.Former, c.Arrival = HasVanished, Arrival{} }, pending},
+		"back with its host":               {func(c *Evidence) { c.Former, c.Arrival.How = HasVanished, Discovered }, "Returned"},
+		"back with its host, unused":       {func(c *Evidence) { c.Former, c.Arrival.How = Left, Discovered }, "Returned"},
+		"back with its host, another file": {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = HasVanished, Discovered, "[ds] x/x.vmx" }, stray},
+		"back, registered":                 {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = HasVanished, Registered, c.VM.File }, "Returned"},
+		"back, registered in place":        {func(c *Evidence) { c.Former, c.Arrival.How, c.InFolder = HasVanished, Registered, true }, "Returned"},
+		"unused, registered":               {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = Left, Registered, c.VM.File }, stray},
 		"another file, registered": {func(c *Evidence) {
 			c.Former, c.Arrival.How, c.FormerFile, c.InFolder = HasVanished, Registered, "[ds] x/x.vmx", true
 		}, strayThatHolds},
@@ -88,7 +89,7 @@ func TestWhatShowsThatAVMIsAGroups(t *testing.T) {
 }
 
 // Whoever has rights only on VMs and folders of his own can bring about everything but these: the status, a task of the server, the group's folder, the
-// fate of a member, what spec.adopt names, and a discovered VM of a member that is missing. Whatever he writes, and whatever vCenter's events say of his
+// fate of a member, what spec.adopt names, and a member's .vmx file. Whatever he writes, and whatever vCenter's events say of his
 // VM, it is never a group's, and holds no ordinal.
 func TestNothingThatAStrangerCanWriteMakesHisVMAGroups(t *testing.T) {
 	flags := []bool{false, true}
@@ -99,9 +100,6 @@ func TestNothingThatAStrangerCanWriteMakesHisVMAGroups(t *testing.T) {
 					for _, fate := range []Fate{"", Sought, HasVanished, Left, Destroyed} {
 						for _, at := range []time.Time{{}, stamped.Add(-time.Hour), stamped, stamped.Add(time.Hour)} {
 							for _, name := range []string{"web-1", "own"} {
-								if how == Discovered && (fate == HasVanished || fate == Left) {
-									continue
-								}
 								c := claim(func(c *Evidence) {
 									c.Filled, c.Listed, c.Former, c.FormerFile, c.VM.File = filled, listed, fate, "[ds] web-1/web-1.vmx", "[ds] own/own.vmx"
 									c.Arrival = Arrival{Read: read, How: how, At: at, User: "eve", Name: name}

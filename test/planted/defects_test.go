@@ -297,7 +297,7 @@ var defects = []defect{
 		"case !c.InFolder:", "case false:",
 		[]layer{{"./sync/plan", "."}, {"./vsphere/inventory", "."}, through("AForgedStamp")}},
 	{"evidence: a VM that has a missing member's instanceUuid is that member", "sync/plan/evidence.go",
-		"case c.Former != \"\" && (a.How == Discovered ||", "case c.Former != \"\" && (a.How != \"\" ||",
+		"case c.Former != \"\" && (a.How == Discovered && c.FormerFile == \"\" ||", "case c.Former != \"\" && (a.How == Discovered ||",
 		[]layer{{"./sync/plan", "."}, through("IsNoMissingMemberBack")}},
 	{"evidence: a VM without a stamp that has a missing member's instanceUuid is that member, without its stamp", "vsphere/inventory/missing.go",
 		"case m.StampText == \"\" && m.File != \"\" && m.File == missing.File:", "case m.StampText == \"\":",

@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // asks are the times, after a VM was first sought, at which its events are queried if it had none: vCenter may store them late.
@@ -76,22 +77,21 @@ func (f *Finder) Run(ctx context.Context) {
 			}
 			continue
 		}
-		var due <-chan time.Time
+		wait, done := context.WithCancel(ctx)
 		if !next.IsZero() {
-			timer := time.NewTimer(time.Until(next))
-			defer timer.Stop()
-			due = timer.C
+			wait, done = context.WithDeadline(ctx, next)
 		}
 		select {
 		case <-f.wake:
-		case <-due:
-		case <-ctx.Done():
+		case <-wait.Done():
 		}
+		done()
 	}
 }
 
-// round queries the events about each VM that is due, and returns when the next one is; zero if none is. If vCenter did not answer, round returns an
-// error. If vCenter answers with a fault, it counts as an answer without events: they may never be readable.
+// round queries the events about each VM that is due, and returns when the next one is; zero if none is. If vCenter doesn't answer, round returns an
+// error. If vCenter refuses for another reason than a missing privilege, nothing is concluded about that VM, and it is due again. Without the privilege,
+// events are never readable: then only the VM's place counts.
 func (f *Finder) round(ctx context.Context) (next time.Time, err error) {
 	sought := f.inventory.Sought()
 	known, asked := make(map[plan.VMID]bool, len(sought)), 0
@@ -105,8 +105,14 @@ func (f *Finder) round(ctx context.Context) (next time.Time, err error) {
 			return time.Now(), nil
 		}
 		found, err := f.find(ctx, s)
-		if err != nil && session.IsFatal(err) {
+		switch {
+		case err == nil:
+		case session.IsFatal(err):
 			return next, err
+		case vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege:
+			f.log.Debug().Err(err).Str("moRef", s.MoRef).Msg("cannot read vCenter's events about a new VM")
+			next = earlier(next, time.Now().Add(retry))
+			continue
 		}
 		f.asked[s.VMID]++
 		if found.How == "" && err == nil && s.Patient && f.asked[s.VMID] < len(asks) {

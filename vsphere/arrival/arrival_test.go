@@ -122,14 +122,26 @@ func TestAnEventIsAwaitedForAMinute(t *testing.T) {
 	})
 }
 
-// A fault is an answer without events, because they may never be readable. A vCenter that doesn't answer is asked again.
-func TestEventsThatCannotBeReadAreNone(t *testing.T) {
+// Without the privilege, events are never readable. Any other fault says nothing: vCenter is asked again, for example when a session has too many
+// collectors of events.
+func TestOnlyAMissingPrivilegeCountsAsNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		denied := newVCenter("server")
 		denied.refuses = soap.WrapVimFault(&types.NoPermission{})
 		denied.find(t, 10*time.Second)
 		if len(denied.told) != 1 || denied.told[0] != (plan.Arrival{}) {
 			t.Errorf("got %+v; want an answer without an event", denied.told)
+		}
+		busy := newVCenter("server", event(&types.VmCreatedEvent{}, 1, time.Now(), "backup"))
+		busy.refuses = soap.WrapVimFault(&types.InvalidState{})
+		time.AfterFunc(2*time.Minute, func() { busy.refuses = nil })
+		busy.find(t, 90*time.Second)
+		if len(busy.told) != 0 {
+			t.Errorf("while vCenter refuses: got %+v; want no answer", busy.told)
+		}
+		busy.find(t, time.Minute)
+		if len(busy.told) != 1 || busy.told[0].How != plan.Created {
+			t.Errorf("then: got %+v; want the creation", busy.told)
 		}
 	})
 }
