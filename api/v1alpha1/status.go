@@ -82,8 +82,8 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	GivenUp []GivenUp `json:"givenUp,omitempty"`
-	// strays are VMs with this group's stamp of which nothing shows that they are the group's: VMs that were restored from a backup or copied, or
-	// whose stamp somebody wrote. The server touches none of them, and doesn't count them. At most 100 are listed.
+	// strays are VMs that have this group's stamp, and that the server couldn't verify as the group's: VMs that were restored from a backup, copied, or
+	// given a forged stamp. The server doesn't change or count them. The list has at most 100.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
@@ -211,7 +211,7 @@ type GivenUp struct {
 // MaxStrays bounds status.strays.
 const MaxStrays = 100
 
-// Stray is a VM with a group's stamp that nothing shows to be the group's.
+// Stray is a VM that has a group's stamp, and that the server couldn't verify as the group's.
 type Stray struct {
 	// name of the VM in vCenter.
 	// +required
@@ -228,7 +228,7 @@ type Stray struct {
 	// template is true if the VM was a member until it was converted to a template.
 	// +optional
 	Template bool `json:"template,omitempty"`
-	// message says why nothing shows that the VM is the group's.
+	// message says why the server couldn't verify the VM.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
