@@ -52,7 +52,7 @@ type Group struct {
 func New(url, namespace, name, uid string, replicas int32) *Group {
 	g := &Group{URL: url, Every: 20 * time.Millisecond}
 	g.APIVersion, g.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
-	g.Namespace, g.Name, g.UID, g.Generation = namespace, name, types.UID(uid), 1
+	g.Namespace, g.Name, g.UID, g.Generation, g.ResourceVersion = namespace, name, types.UID(uid), 1, "1"
 	g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "vm-operator-template", Replicas: &replicas}
 	return g
 }

@@ -84,7 +84,7 @@ func (f *facts) undeletable() *plan.Fault {
 		newest = f.NewestStamp
 	}
 	for i := range f.State.VMs {
-		if vm := &f.State.VMs[i]; vm.Generation > f.Group.Generation || vm.Generation == f.Group.Generation && !f.deletionChanged(vm) {
+		if vm := &f.State.VMs[i]; vm.Generation > f.Group.Generation || vm.Generation == f.Group.Generation && f.ownGeneration() && !f.deletionChanged(vm) {
 			newest = max(newest, vm.Generation)
 		}
 	}
@@ -96,6 +96,10 @@ func (f *facts) undeletable() *plan.Fault {
 			"To leave the VMs alone, set the annotation %s=true; to remove them, %s=%[1]d",
 		newest, f.Group.Generation, v1alpha1.AnnotationAbandon, v1alpha1.AnnotationUndoGeneration)}
 }
+
+// ownGeneration reports whether the deletion has a generation of its own, so that a stamp of it can be that of a spec that this cluster never had. The API
+// server gives one to each deletion (markAsDeleting in k8s.io/apiserver), and a resourceVersion to each object. Who calls the hooks with curl does neither.
+func (f *facts) ownGeneration() bool { return f.Group.ResourceVersion != "" }
 
 // deletionChanged reports whether it may be this deletion that gave a VM's stamp its generation: it marked the VM, perhaps once more, or asked its guest to
 // shut down.

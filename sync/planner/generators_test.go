@@ -26,7 +26,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // group is a plain group of the four fields.
 func group(replicas int32) *v1alpha1.VmGroup {
 	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Replicas: &replicas}}
-	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID("uid-web"), 3
+	g.Namespace, g.Name, g.UID, g.Generation, g.ResourceVersion = "default", "web", types.UID("uid-web"), 3, "1"
 	return g
 }
 

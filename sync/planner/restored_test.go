@@ -37,11 +37,12 @@ func TestADeletionOfAGroupThatWasNewerWaitsForAWord(t *testing.T) {
 		"and that of the first process was": {change: func(o *plan.Observed) {
 			o.Group.Status.FinalizingSince.Time, o.State.VMs[1].Shutdown.At = now.Add(-time.Hour), now.Add(-time.Hour)
 		}, removes: true},
-		"it was asked long before":      {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now.Add(-time.Hour) }},
-		"this deletion asked its guest": {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now }, removes: true},
-		"that generation is undone":     {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer)), removes: true},
-		"another one is":                {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer-1))},
-		"the VMs are to be left":        {change: annotation(v1alpha1.AnnotationAbandon, "true"), finalized: true},
+		"it was asked long before":                              {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now.Add(-time.Hour) }},
+		"this deletion asked its guest":                         {change: func(o *plan.Observed) { o.State.VMs[1].Shutdown.At = now }, removes: true},
+		"a caller that isn't Kubernetes gives it no generation": {change: func(o *plan.Observed) { o.Group.ResourceVersion = "" }, removes: true},
+		"that generation is undone":                             {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer)), removes: true},
+		"another one is":                                        {change: annotation(v1alpha1.AnnotationUndoGeneration, strconv.Itoa(newer-1))},
+		"the VMs are to be left":                                {change: annotation(v1alpha1.AnnotationAbandon, "true"), finalized: true},
 	} {
 		o := atWork(2)
 		remove(&o)

@@ -115,7 +115,7 @@ func newGroup(s *service, random *rand.Rand, name string, spec v1alpha1.VmGroupS
 		children: map[string]map[string]json.RawMessage{}, changed: make(chan struct{}, 1), happened: happened}
 	var o v1alpha1.VmGroup
 	o.APIVersion, o.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
-	o.Namespace, o.Name, o.Generation = "default", name, 1
+	o.Namespace, o.Name, o.Generation, o.ResourceVersion = "default", name, 1, "1"
 	o.UID = uuid.NewUUID()
 	o.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
 	o.Finalizers = []string{"metacontroller.io/compositecontroller-vmgroup"}

@@ -61,7 +61,7 @@ func (w *world) create() {
 	k := &w.kube
 	k.uids++
 	g := &v1alpha1.VmGroup{Spec: *w.set.spec.DeepCopy()}
-	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1
+	g.Namespace, g.Name, g.UID, g.Generation, g.ResourceVersion = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1, "1"
 	k.versions, k.promises, k.children = nil, []int{least(&g.Spec)}, map[plan.ChildKey]plan.ObservedChild{}
 	k.finalizing, k.held, k.unselected, k.finalizeAsked, k.letGo = false, false, false, time.Time{}, map[string]bool{}
 	k.specs = []*v1alpha1.VmGroupSpec{&g.Spec}
