@@ -369,7 +369,7 @@ var defects = []defect{
 		"return x.said != \"\" && call.Group.Status.LastMessage == x.said && ", "return ",
 		[]layer{loop}},
 	{"restores: a second cluster that was started from a backup removes the VMs of a group that is newer than the backup", "sync/planner/block.go",
-		"vm.Generation > f.Group.Generation || vm.Generation == f.Group.Generation && !f.deletionChanged(vm)", "vm.Generation > f.Group.Generation+1000",
+		"vm.Generation > f.Group.Generation || vm.Generation == f.Group.Generation && f.ownGeneration() && !f.deletionChanged(vm)", "vm.Generation > f.Group.Generation+1000",
 		[]layer{planner, through("Drill|WithAWord")}},
 	{"14: members that came back and can never run keep an update from going on", "sync/planner/selectforremoval.go",
 		"m.nominated != \"\" && !d.facts.neverRuns(m) {", "m.nominated != \"\" {",
