@@ -59,10 +59,13 @@ run: build ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
 demo: build ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml')
 	@exec bin/vmgroup demo $(DEMO)
 
+# The packages without a test in a short run: they have benchmarks, or tests that take minutes or a browser. They cost their compilation.
+no_short := /test/(bench|browser|promises)$$
+
 .PHONY: test
 test: HOW := -short
-test: PKG ?= ./...
-test: LEFT_OUT := most cases of tests with many, and the module manifests: "make test-all" runs all of these, "make test-race" looks for races, .ci/run asks other programs
+test: PKG ?= $(shell $(GO) list ./... | grep -vE '$(no_short)')
+test: LEFT_OUT := test/bench, browser and promises, most cases of tests with many, and the module manifests: "make test-all" runs all of these, "make test-race" looks for races, .ci/run asks other programs
 test: ## Run the tests within minutes, few cases of each (PKG='./sync/planner manifests', TESTFLAGS='-run Drain')
 	@$(report)
 

@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -61,6 +62,7 @@ func TestAnAdvancedSettingIsRefusedUntilTheServerAllowsItAndAnEditReplacesTheMem
 }
 
 func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
+	thin.NotShort(t)
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Hardware.PCIDevices, g.Spec.Hardware.Version = []string{"10de:1eb8"}, 17

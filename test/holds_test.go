@@ -82,6 +82,7 @@ func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
 
 // The clock of a synctest bubble begins at midnight UTC on 2000-01-01.
 func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
+	thin.NotShort(t)
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		g := r.serve().group("web", 2)
 		g.Spec.Update.Windows = []v1alpha1.Window{{Start: "02:00", DurationSeconds: 7200, TimeZone: "Europe/Berlin"}}

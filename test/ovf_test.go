@@ -311,6 +311,7 @@ func TestADeploymentThatFailsAgainAndAgainIsSaidAndTriedSeldom(t *testing.T) {
 }
 
 func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newOVFRig(t)

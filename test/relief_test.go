@@ -92,6 +92,7 @@ func TestWhatEndsALastingRefusalMakesATryDue(t *testing.T) {
 
 // The space that a clone takes until it fails, and gives back, is no change that makes a try due.
 func TestWhatAFailedCloneGivesBackMakesNoTryDue(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newLasting(t, vcsim.Config{}, "CloneVM_Task")

@@ -19,7 +19,7 @@ import (
 
 var (
 	restoredSeed  = flag.Uint64("restored.seed", 1, "the seed of the first life in which etcd is restored")
-	restoredSeeds = flag.Int("restored.seeds", 0, "how many such lives run; 0: 20, or 4 in a thin run")
+	restoredSeeds = flag.Int("restored.seeds", 0, "how many such lives run; 0: 20, or 2 in a thin run")
 )
 
 // In these lives, a backup of etcd is taken at some time, the group is changed, scaled, deleted, and disturbed, and then either etcd goes back to the
@@ -33,7 +33,7 @@ func TestLivesInWhichEtcdIsRestored(t *testing.T) {
 	t.Parallel()
 	n := *restoredSeeds
 	if n == 0 {
-		n = thin.Of(20, 4)
+		n = thin.Of(20, 10)
 	}
 	for seed := *restoredSeed; seed < *restoredSeed+uint64(n); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

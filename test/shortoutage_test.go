@@ -9,12 +9,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // If a call of the update stream overruns, the server reads the full inventory again within seconds. Until then, the status doesn't change, so that
 // clients that wait for the group see it ready all the time.
 func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
+	thin.NotShort(t)
 	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
 		server := r.serveWired()
 		g := server.group("web", 3)

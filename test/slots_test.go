@@ -139,6 +139,7 @@ func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 
 // A server that has just started has not learned yet that its vCenter runs all clones at the same time.
 func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
+	thin.NotShort(t)
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
 		began := time.Now()

@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -384,6 +385,7 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 
 // vCenter filters bursts of events, so QueryEvents doesn't return the 31st identical event. Event keys can overflow and become negative.
 func TestManyMembersThatAUserDestroysAtOnceAreAllReplaced(t *testing.T) {
+	thin.NotShort(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)

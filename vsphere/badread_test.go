@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -137,6 +138,7 @@ func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
 }
 
 func TestManyUnreadableObjectsCostFewCalls(t *testing.T) {
+	thin.NotShort(t)
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		var refs []vim.ManagedObjectReference
 		for i := range 150 {

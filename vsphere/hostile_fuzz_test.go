@@ -146,7 +146,9 @@ func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {
 
 func FuzzWhatAVCenterAnswers(f *testing.F) {
 	for mend := 0; mend < len(mends); mend += 3 {
-		f.Add(uint8(3*mend), uint8(mend%3), uint8(mend), uint16(5*mend), uint8(mend))
+		if !thin.Out(mend/3, 3) {
+			f.Add(uint8(3*mend), uint8(mend%3), uint8(mend), uint16(5*mend), uint8(mend))
+		}
 	}
 	f.Fuzz(func(t *testing.T, method, nth, mend uint8, at uint16, pick uint8) {
 		r := recorded(t)
