@@ -189,3 +189,33 @@ func TestWhatAServerDidBeforeItWasRestartedIsNotReportedAsAnotherUsersDoing(t *t
 		}
 	}
 }
+
+// While a guest takes its time to shut down for a scale-in, another member is destroyed, and the server's stream of changes is late. The server counts the
+// members again right before it removes one, and keeps this one.
+func TestAScaleInCountsTheMembersThatItLeavesRightBeforeItRemovesOne(t *testing.T) {
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
+		a := r.serveWired()
+		g := a.group("web", 3)
+		g.Spec.Deletion.ShutdownTimeoutSeconds, g.Spec.Readiness.Check = seconds(60), v1alpha1.ReadyToolsRunning
+		up(t, g)
+		was := refs(r.members())
+		r.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
+		resume := r.stallUpdates(a)
+		g.Scale(2)
+		until(t, g, "a guest is asked to shut down", func(a metacontroller.Answer) bool { return r.Calls()["ShutdownGuest"] > 0 })
+		r.must(r.PowerOff(webFolder + "web-0"))
+		r.must(r.Destroy(webFolder + "web-0"))
+		for range 30 {
+			time.Sleep(5 * time.Second)
+			r.one(g)
+		}
+		resume()
+		up(t, g)
+		is := refs(r.members())
+		for _, name := range []string{"web-1", "web-2"} {
+			if is[name] != was[name] {
+				t.Errorf("%s has the VM %s; want %s as before, since web-0 was destroyed", name, is[name], was[name])
+			}
+		}
+	})
+}

@@ -27,6 +27,9 @@ const detachTries = 3
 // kept.
 func (r removal) destroy(ctx context.Context) error {
 	vm, id := r.vm(), plan.VMID{MoRef: r.action.MoRef}
+	if err := r.leavesEnough(ctx); err != nil {
+		return err
+	}
 	for tries := 0; ; tries++ {
 		now, err := r.ReadFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {

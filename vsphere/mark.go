@@ -70,8 +70,12 @@ func (st *step) readMembers(ctx context.Context) error {
 // readSinceMark makes sure that this process has read all members of the group after a member was marked, before it takes the member down. The
 // process that wrote the mark has done so (mark). Another process may see this mark before the mark that a third replica wrote for another
 // member; it would take down one member while the third replica takes down the other.
+//
+// A scale-in reads them in any case: since its plan, or since the mark, another replica may have begun to remove a member that the plan counts on.
 func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
-	if at, known := st.marks.Load(m.MoRef); known && m.Stamp.MarkedAt.Equal(at.(time.Time)) {
+	at, known := st.marks.Load(m.MoRef)
+	known = known && m.Stamp.MarkedAt.Equal(at.(time.Time))
+	if known && st.action.Leaves == 0 {
 		return nil
 	}
 	planned := st.memberStates()
@@ -79,10 +83,38 @@ func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
 		return err
 	}
 	st.marks.Store(m.MoRef, m.Stamp.MarkedAt)
-	if !maps.Equal(planned, st.memberStates()) {
+	if !known && !maps.Equal(planned, st.memberStates()) {
 		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Members of %s have changed since the server planned to take %s down; the server plans the group again.", st.ref, st.action.VM)
 	}
-	return nil
+	return st.countOthers()
+}
+
+// leavesEnough checks that a scale-in leaves enough members, by a read of all of them.
+func (st *step) leavesEnough(ctx context.Context) error {
+	if st.action.Leaves == 0 {
+		return nil
+	}
+	if err := st.readMembers(ctx); err != nil {
+		return err
+	}
+	return st.countOthers()
+}
+
+// countOthers counts the members that a scale-in leaves, by what this process has just read.
+func (st *step) countOthers() error {
+	stay := map[int32]bool{}
+	for _, ref := range st.inventory.MemberRefs(st.ref.UID) {
+		if m := st.inventory.Member(ref.Value); m != nil && ref.Value != st.action.MoRef {
+			if vm := m.Stamp.Onto(m.VM); vm.Stays() {
+				stay[vm.Ordinal] = true
+			}
+		}
+	}
+	if len(stay) >= st.action.Leaves {
+		return nil
+	}
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Without %s, %s would have %s that are not about to be removed, and it is to have %d; the server plans the group again.",
+		st.action.VM, st.ref, plan.Count(len(stay), "member"), st.action.Leaves)
 }
 
 // memberState is the state of a member that a plan depends on, and that another replica can change.
@@ -113,6 +145,9 @@ func (r removal) quarantine(ctx context.Context) error {
 		return nil // already in quarantine
 	}
 	if err := r.unchanged(m); err != nil {
+		return err
+	}
+	if err := r.leavesEnough(ctx); err != nil {
 		return err
 	}
 	vm := r.vm()

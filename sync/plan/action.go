@@ -104,6 +104,9 @@ type Action struct {
 	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the stamp still has the mark: a member whose mark was withdrawn is
 	// kept.
 	Marked bool
+	// Leaves is how many members a scale-in must leave when it removes this one; ShutdownGuest, PowerOff, Quarantine and Destroy count them right
+	// before they act (Stays). 0: nothing is counted.
+	Leaves int
 	// Again is when the step that made the same change last began, if the change was made more than once and did not stay; else zero. The log
 	// needs no further line about it.
 	Again time.Time

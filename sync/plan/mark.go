@@ -42,6 +42,11 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 	}
 }
 
+// Stays reports whether a VM of a group is a member that nobody is about to remove, whether or not it runs. Nobody removes one that vCenter can't reach.
+func (vm *VM) Stays() bool {
+	return vm.Quarantined.IsZero() && !vm.Standby && !vm.IsTemplate && (!vm.Marked || vm.Why == WhyPowerCycle || !vm.Reachable)
+}
+
 func (vm *VM) unmark() {
 	vm.Marked, vm.MarkedAt, vm.Why, vm.Quarantined = false, time.Time{}, "", time.Time{}
 }

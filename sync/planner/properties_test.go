@@ -85,6 +85,27 @@ func TestEveryObservation(t *testing.T) {
 			t.Fatalf("%d serve, of which %d would be left; %d are promised", before, after, least)
 		}
 	}))
+	t.Run("removes one that is too many only if those that it counts again right before are there", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		undelete(&o)
+		r := planner.Make(o)
+		for _, a := range r.Actions {
+			stay := map[int32]bool{}
+			for i := range o.State.VMs {
+				vm := &o.State.VMs[i]
+				unmarked := slices.ContainsFunc(r.Actions, func(x plan.Action) bool { return x.Op == plan.Unmark && x.MoRef == vm.MoRef })
+				_, pending := o.Pending[plan.MemberName("web", vm.Ordinal)]
+				stay[vm.Ordinal] = stay[vm.Ordinal] || vm.MoRef != a.MoRef && (vm.Stays() || unmarked || pending || vm.MarkedAt.After(o.Called))
+			}
+			left := 0
+			for _, stays := range stay {
+				left += isOne(stays)
+			}
+			if left < a.Leaves {
+				t.Fatalf("%s of %s begins, and leaves %d members that stay, not %d", a.Op, a.VM, left, a.Leaves)
+			}
+		}
+	}))
 	t.Run("takes none down to replace it while no new member can be made", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		undelete(&o)

@@ -43,7 +43,7 @@ const (
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
 func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bool) {
 	a := plan.Action{Op: plan.Destroy, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
-		Marked: on == chosen || on == expired || on == idle}
+		Marked: on == chosen || on == expired || on == idle, Leaves: s.mustLeave(m)}
 	kept := !m.Quarantined.IsZero()
 	switch {
 	case !m.Reachable || !s.canGo(m, on):
@@ -73,6 +73,15 @@ func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bo
 		a.Args = plan.DestroyArgs{Keeps: plan.KeptDisks(m.VM.Disks)}
 	}
 	return s.act(a)
+}
+
+// mustLeave returns how many members must be left when a scale-in removes a member. With persistent disks, it removes those of the highest ordinals even
+// before all lower ones are made.
+func (s *steps) mustLeave(m *member) int {
+	if m.fate != withdrawn || m.IsStandby() || !m.Quarantined.IsZero() || s.facts.hasPersistentDisks() {
+		return 0
+	}
+	return s.facts.want
 }
 
 // canGo reports whether a VM can be removed now, according to the table at remove.

@@ -111,7 +111,8 @@ func (f *facts) resizeArgs(m *member, hot bool) plan.ResizeArgs {
 // be asked, the VM is powered off. takeDown reports whether nothing blocks that. In a deletion, the stamp that precedes the request to
 // the guest has the deletion's generation: a replica that knows only an older one stops acting.
 func (s *steps) takeDown(m *member, reason string) bool {
-	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.facts.Finalizing, Args: plan.PowerOffArgs{Deleted: s.facts.Finalizing}, Reason: reason}
+	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.facts.Finalizing, Leaves: s.mustLeave(m),
+		Args: plan.PowerOffArgs{Deleted: s.facts.Finalizing}, Reason: reason}
 	p := s.facts.Pending[m.name]
 	switch {
 	case m.Power != plan.PoweredOn || s.facts.policy.Shutdown == 0:

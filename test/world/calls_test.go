@@ -49,6 +49,9 @@ func (s *step) start() (over bool, err error) {
 			v.read(a.MoRef)
 			return true, nil
 		}
+		if err == nil {
+			err = s.leavesEnough()
+		}
 		if m := s.vc.find(a.MoRef); err == nil && plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
 			err = inUse
 		}
@@ -99,7 +102,9 @@ func (s *step) start() (over bool, err error) {
 			}
 		}
 	case plan.Quarantine, plan.Reset:
-		err = s.look()
+		if err = s.look(); err == nil {
+			err = s.leavesEnough()
+		}
 		if m := s.vc.find(a.MoRef); err == nil && m.ChangeVersion != s.guard {
 			err = changed
 		}
@@ -142,7 +147,7 @@ func (s *step) startOwn() (over bool, err error) {
 	case plan.Quarantine:
 		over = !m.Quarantined.IsZero()
 	case plan.Prepare:
-		over = m.Prepared == a.Details().Prepared
+		over = m.Prepared == a.Details().Prepared && m.Tagged.Asked == a.Details().Asked && (m.Tagged.MoRef == "" || m.Tagged.MoRef == m.MoRef)
 	case plan.SetDisks:
 	case plan.Reconfigure:
 		if on := m.Power == plan.PoweredOn; unchanged && on != plan.ArgsOf[plan.ResizeArgs](a.Args).Hot {
@@ -165,17 +170,41 @@ func (s *step) startOwn() (over bool, err error) {
 	return over, err
 }
 
-// readSinceMark reads all members again before a step takes down a member that another process has marked.
+// readSinceMark reads all members again before a step takes down a member that another process has marked, or that is one too many.
 func (s *step) readSinceMark() error {
 	v := s.by.view
 	m := v.vms[s.a.MoRef].vm
-	if at, known := s.by.marks[m.MoRef]; known && at.Equal(m.MarkedAt) {
+	at, known := s.by.marks[m.MoRef]
+	if known = known && at.Equal(m.MarkedAt); known && s.a.Leaves == 0 {
 		return nil
 	}
 	planned := v.states(s.ref.UID)
 	v.readMembers(s.ref.UID)
 	s.by.marks[m.MoRef] = m.MarkedAt
-	if !maps.Equal(planned, v.states(s.ref.UID)) {
+	if !known && !maps.Equal(planned, v.states(s.ref.UID)) {
+		return changed
+	}
+	return s.countOthers()
+}
+
+// leavesEnough reads all members before a VM is removed that is one too many.
+func (s *step) leavesEnough() error {
+	if s.a.Leaves == 0 {
+		return nil
+	}
+	s.by.view.readMembers(s.ref.UID)
+	return s.countOthers()
+}
+
+// countOthers counts the members that a scale-in leaves, by what the replica has just read.
+func (s *step) countOthers() error {
+	stay, v := map[int32]bool{}, s.by.view
+	for moRef, g := range v.vms {
+		if !g.gone && !g.blind && g.uid == s.ref.UID && moRef != s.a.MoRef && !v.vcenter.find(moRef).stray && g.vm.Stays() {
+			stay[g.vm.Ordinal] = true
+		}
+	}
+	if len(stay) < s.a.Leaves {
 		return changed
 	}
 	return nil
