@@ -140,6 +140,8 @@ func (w *world) floor() int {
 // checkBegun checks a step that a loop has begun.
 func (w *world) checkBegun(s *step) {
 	s.promised, s.wants = w.promisedBy(s.by), w.wantedBy(s.by)
+	s.ends = w.deleted(s.ref.UID) || s.by.last != nil && s.by.last.UID == s.ref.UID && s.by.last.DeletionTimestamp != nil
+	s.checkKnowledge()
 	if g := s.by.view.vms[s.a.MoRef]; g != nil && s.by.last != nil {
 		s.fits = fits(&g.vm, &s.by.last.Spec)
 	}
@@ -169,7 +171,7 @@ func (w *world) checkBegun(s *step) {
 			w.violated("3: %s begins for %s, which is hidden", s, m.MoRef)
 		}
 	}
-	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !plan.ArgsOf[plan.DestroyArgs](s.a.Args).NeverOn && !w.deleted(s.ref.UID) {
+	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !plan.ArgsOf[plan.DestroyArgs](s.a.Args).NeverOn && !s.ends {
 		w.violated("7: %s takes down a member without requiring its mark", s)
 	}
 }
@@ -215,7 +217,7 @@ func (w *world) checkReason(s *step) {
 // it on (seed 4013013).
 func (w *world) checkHeld(s *step) {
 	g := s.by.view.vms[s.a.MoRef]
-	if g == nil || !takesDown(s.a.Op) || s.a.Op == plan.Reset || s.by.holds[v1alpha1.AnnotationHold+s.a.MoRef] == "" || w.deleted(s.ref.UID) {
+	if g == nil || !takesDown(s.a.Op) || s.a.Op == plan.Reset || s.by.holds[v1alpha1.AnnotationHold+s.a.MoRef] == "" || s.ends {
 		return
 	}
 	vm := &g.vm
@@ -233,7 +235,7 @@ func (w *world) deleted(uid types.UID) bool {
 
 // check checks a step whose call is about to reach vCenter.
 func (s *step) check() {
-	if !takesDown(s.a.Op) || s.deleted(s.ref.UID) {
+	if !takesDown(s.a.Op) || s.ends || s.deleted(s.ref.UID) {
 		return
 	}
 	m := s.vc.find(s.a.MoRef)
@@ -287,7 +289,7 @@ func (w *world) isTaken(m *machine, beside plan.Op) bool {
 // checkPromise checks how many members remain when a step takes one down.
 func (s *step) checkPromise(m *machine) {
 	s.hear()
-	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
+	if s.ends || s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
 	}
 	// 10: a member that failed or vanished without a step counts if it worked when the replica planned the step; so does a member whose
@@ -368,6 +370,9 @@ func (w *world) off() string {
 			continue
 		}
 		keep := time.Duration(g.Spec.Deletion.QuarantineSeconds) * time.Second
+		if m.Quarantined.IsZero() && plan.HasTags(&g.Spec) && (!m.tagged || m.Tagged.Asked != plan.TryAgainOf(g)) {
+			return fmt.Sprintf("%s (%s) has lost its tags, or they were not compared since the last try-again", m.Name, m.MoRef)
+		}
 		switch {
 		case !m.Quarantined.IsZero():
 			if m.Why != plan.WhyDuplicate && m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {

@@ -80,7 +80,7 @@ func (s *step) mayDelete() bool {
 	return !slices.ContainsFunc(plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs, func(id string) bool {
 		at := slices.IndexFunc(given, func(has plan.MemberDisk) bool { return has.ID == id })
 		return at < 0 || !slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool {
-			return d.Name == given[at].Name && (k.finalizing && d.Retention.WhenDeleted == v1alpha1.RetentionDelete ||
+			return d.Name == given[at].Name && ((k.finalizing || s.ends) && d.Retention.WhenDeleted == v1alpha1.RetentionDelete ||
 				s.a.Ordinal >= *spec.Replicas && d.Retention.WhenScaled == v1alpha1.RetentionDelete)
 		})
 	})

@@ -95,6 +95,9 @@ func (v *vcenter) furnish(m *machine, spec *v1alpha1.VmGroupSpec) {
 		given[i].UUID = plan.NoUUID
 	}
 	m.Disks, m.Prepared = plan.DiskText(given), plan.PreparationOf(spec)
+	if m.tagged = plan.HasTags(spec); m.tagged {
+		m.Tagged = plan.Tagged{MoRef: m.MoRef, At: m.Created}
+	}
 }
 
 func (d *disk) record(want *v1alpha1.Disk) plan.MemberDisk {

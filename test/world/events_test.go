@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles, strays)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles, strays, restores, tagging)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -188,6 +188,12 @@ func script(set setting) []event {
 	}
 	if set.strays && !set.trouble.any() {
 		of = append(of, strays...)
+	}
+	if set.restores && !set.trouble.any() {
+		of = append(of, restores...)
+	}
+	if len(set.spec.Tags) > 0 {
+		of = append(of, tagging...)
 	}
 	if set.typos {
 		of = append(of, typos...)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +20,9 @@ import (
 type kube struct {
 	group    *v1alpha1.VmGroup       // nil: none exists
 	versions []*v1alpha1.VmGroup     // of this group, from which calls with a stale cache take the parent
-	specs    []*v1alpha1.VmGroupSpec // each generation of its spec
+	specs    []*v1alpha1.VmGroupSpec // all specs that it has had: see at
 	givenUp  []string                // the ids of the disks that the annotation gives up
-	promises []int                   // how many members each generation of its spec promises to keep working
+	promises []int                   // how many members each of specs promises to keep working
 	children map[plan.ChildKey]plan.ObservedChild
 	uids     int
 	// finalizing: the finalize hook was called for the group.
@@ -34,6 +33,8 @@ type kube struct {
 	unselected    bool
 	finalizeAsked time.Time       // when a finalize hook was last called without a deletion
 	letGo         map[string]bool // by moRef: VMs that the user held, and has released
+	undone        int64           // the generation in the annotation undo-generation; 0: it isn't set
+	asked         string          // the annotation try-again
 }
 
 // waitingCall is a hook call that waits in the socket of a paused replica.
@@ -61,11 +62,10 @@ func (w *world) create() {
 	k := &w.kube
 	k.uids++
 	g := &v1alpha1.VmGroup{Spec: *w.set.spec.DeepCopy()}
-	g.Namespace, g.Name, g.UID, g.Generation, g.ResourceVersion = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1, "1"
-	k.versions, k.promises, k.children = nil, []int{least(&g.Spec)}, map[plan.ChildKey]plan.ObservedChild{}
-	k.finalizing, k.held, k.unselected, k.finalizeAsked, k.letGo = false, false, false, time.Time{}, map[string]bool{}
-	k.specs = []*v1alpha1.VmGroupSpec{&g.Spec}
-	k.store(g)
+	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1
+	k.versions, k.promises, k.specs, k.children = nil, nil, nil, map[plan.ChildKey]plan.ObservedChild{}
+	k.finalizing, k.held, k.unselected, k.finalizeAsked, k.letGo, k.undone, k.asked = false, false, false, time.Time{}, map[string]bool{}, 0, ""
+	k.adds(g, least(&g.Spec))
 	w.promise = 0
 }
 
@@ -80,9 +80,7 @@ func (w *world) edit(change func(*v1alpha1.VmGroupSpec)) {
 		g.Spec.Standby = 0
 	}
 	g.Generation++
-	w.kube.specs = append(w.kube.specs, &g.Spec)
-	w.kube.store(&g)
-	w.kube.promises = append(w.kube.promises, least(&g.Spec))
+	w.kube.adds(&g, least(&g.Spec))
 	w.promise = min(w.promise, least(&g.Spec))
 }
 
@@ -97,8 +95,7 @@ func (w *world) delete() {
 	g := *w.kube.group
 	now := metav1.NewTime(seconds(time.Now()))
 	g.DeletionTimestamp, g.Generation = &now, g.Generation+1
-	w.kube.specs = append(w.kube.specs, &g.Spec)
-	w.kube.store(&g)
+	w.kube.adds(&g, 0)
 	w.promise = 0
 }
 
@@ -160,11 +157,15 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 		return result
 	}
 	r.called = time.Now()
-	if int(g.Generation) >= r.spec[g.UID] {
+	if at(g) >= r.spec[g.UID] {
 		r.holds = g.Annotations
 		r.last = g
 	}
-	r.spec[g.UID] = max(r.spec[g.UID], int(g.Generation))
+	r.spec[g.UID] = max(r.spec[g.UID], at(g))
+	if r.known[g.UID] == nil {
+		r.known[g.UID] = &knowledge{}
+	}
+	r.known[g.UID].called(&c.call)
 	if w.history != nil {
 		text, err := json.Marshal(result.Status)
 		sum := fnv.New32a()
@@ -198,17 +199,20 @@ func (k *kube) hold(members []v1alpha1.Member) map[string]string {
 	return annotations
 }
 
-// annotations returns the group's annotations: its holds, and the disks that it gives up.
+// annotations returns the group's annotations: its holds, the disks that it gives up, and what operators ask for.
 func (w *world) annotations(g *v1alpha1.VmGroup) map[string]string {
-	all := g.Annotations
+	all, k := map[string]string{}, &w.kube
 	if w.set.holds {
-		all = w.kube.hold(g.Status.Members)
+		all = k.hold(g.Status.Members)
 	}
-	if len(w.kube.givenUp) > 0 {
-		if all = maps.Clone(all); all == nil {
-			all = map[string]string{}
-		}
-		all[v1alpha1.AnnotationGiveUpDisks] = strings.Join(w.kube.givenUp, ",")
+	if len(k.givenUp) > 0 {
+		all[v1alpha1.AnnotationGiveUpDisks] = strings.Join(k.givenUp, ",")
+	}
+	if k.undone >= g.Generation { // a user removes it once the generation is higher
+		all[v1alpha1.AnnotationUndoGeneration] = fmt.Sprint(k.undone)
+	}
+	if k.asked != "" {
+		all[v1alpha1.AnnotationTryAgain] = k.asked
 	}
 	return all
 }

@@ -80,6 +80,10 @@ func (w *world) rest() {
 	w.say("all disturbances stop")
 	w.resting = true
 	w.selectAgain()
+	w.sleep()
+	for w.wentBack && w.set.replicas > 1 && len(w.replicas) > 0 { // they answer in turns, so none of them notices: docs/upgrade.md says to restart them
+		w.kill(w.replicas[0], false)
+	}
 	for len(w.replicas) < w.set.replicas {
 		w.start()
 	}
@@ -92,6 +96,9 @@ func (w *world) rest() {
 	w.allComeBack()
 	w.decideStrays()
 	w.tendDisks()
+	if w.untagged {
+		w.tryAgain()
+	}
 	if g := w.kube.group; g != nil && g.Spec.Template == noTemplate {
 		w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "ubuntu" })
 	}
@@ -130,6 +137,7 @@ func (w *world) await(what string, off func() string) {
 	idle, began := time.Second, time.Now()
 	for n := 0; w.wrong == ""; n++ {
 		w.giveUpForgotten()
+		w.undoLost()
 		if off() == "" && !w.moves() && !slices.ContainsFunc(w.running(), func(r *replica) bool { return !r.view.known || len(r.view.late()) > 0 }) {
 			return
 		}

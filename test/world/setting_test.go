@@ -26,6 +26,7 @@ type setting struct {
 	disks    bool // the group has persistent disks
 	typos    bool // users mistype the template
 	strays   bool // backups are restored, and strangers write stamps
+	restores bool // etcd goes back to a backup
 	trouble  trouble
 	defect   defect
 }
@@ -63,6 +64,10 @@ func settingOf(seed uint64) setting {
 	}
 	s.typos = seed%11 == 7
 	s.strays = seed%5 == 2
+	s.restores = seed%7 == 4
+	if seed%9 == 6 {
+		s.spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+	}
 	if s.disks = seed%16 == 3 || seed%16 == 13; s.disks {
 		s.withDisks(rand.New(rand.NewPCG(seed, 3)))
 	}

@@ -39,6 +39,8 @@ type step struct {
 	err     error  // how the task ended
 	// promised is the lowest promise when the step began, as far as its replica could know.
 	promised int
+	// ends: its replica knows that the group is being deleted.
+	ends bool
 	// wants is the lowest count of members that any replica might want when the step began.
 	wants int
 	fits  bool     // the VM, as the replica saw it when the step began, matched the replica's last spec

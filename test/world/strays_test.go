@@ -199,10 +199,10 @@ func (w *world) strays() (all []*machine) {
 	return all
 }
 
-// untemplate has an admin convert templates back to VMs.
+// untemplate has an admin convert templates back to VMs, but for those that the deletion of their group has kept, or keeps.
 func (w *world) untemplate() {
 	for _, m := range w.vc.vms {
-		if m.IsTemplate && !m.gone {
+		if m.IsTemplate && !m.gone && m.uid == w.kube.uid() && !w.kube.deleting() {
 			m.IsTemplate = false
 			m.reconfigured()
 		}

@@ -84,6 +84,7 @@ func (s *step) changes(m *machine) error {
 			return wrongPower
 		}
 		vc.apply(m, a)
+		m.noteTags(&a)
 		m.reconfigured()
 	case plan.PowerOn:
 		if m.Power != plan.PoweredOn {

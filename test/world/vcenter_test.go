@@ -45,8 +45,9 @@ type machine struct {
 	taken         []*disk // persistent disks that an operator detached
 	parted        bool    // a step has detached persistent disks
 	snapshot      bool
-	version       int // of its configuration: the changeVersion
-	state         int // counts all changes, for the views
+	tagged        bool // it has the tags of the spec with which it was prepared last
+	version       int  // of its configuration: the changeVersion
+	state         int  // counts all changes, for the views
 }
 
 // haltTimeout is how long a guest can take to halt after it was asked: a guest that takes longer ignores the request.
@@ -184,7 +185,7 @@ func (v *vcenter) removes(m *machine) {
 // comesBack returns a VM that is away to the inventory, with another moRef.
 func (v *vcenter) comesBack(m *machine) *machine {
 	again := *m
-	again.MoRef, again.gone, again.departed, again.hidden, again.faulty = v.ref("vm"), false, false, false, false
+	again.MoRef, again.gone, again.departed, again.hidden, again.faulty, again.tagged = v.ref("vm"), false, false, false, false, false
 	again.changed()
 	m.again = &again
 	v.vms = append(v.vms, &again)

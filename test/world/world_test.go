@@ -42,6 +42,11 @@ type world struct {
 	numbered int // how many steps have begun so far
 	present  int // how many of them belonged to a group that existed
 	kube     kube
+	backup   *kube // of etcd; nil: none was made
+	wentBack bool  // etcd was restored
+	second   *cluster
+	asks     int  // how often an operator has asked for another try
+	untagged bool // somebody took tags off a VM, which only a try-again sets again
 	resting  bool
 	began    time.Time
 	history  *strings.Builder // nil if not needed
@@ -77,7 +82,8 @@ type replica struct {
 	marks   map[string]time.Time // by moRef: the times of the marks after which the replica has read all members
 	called  time.Time
 	updated time.Time         // when its view was last up to date
-	spec    map[types.UID]int // by group: the newest generation that the replica was called for
+	spec    map[types.UID]int // by group: the place of the newest spec that the replica was called for
+	known   map[types.UID]*knowledge
 	holds   map[string]string // the annotations of its last call
 	last    *v1alpha1.VmGroup // the newest group that it was called with
 	// probed are the members that the replica probes; concluded are its conclusions, by moRef.
@@ -118,17 +124,22 @@ func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 
 // start starts a replica, whose inventory is unknown until the replica has read it.
 func (w *world) start() *replica {
+	r := w.newReplica()
+	w.replicas = append(w.replicas, r)
+	w.settle()
+	return r
+}
+
+func (w *world) newReplica() *replica {
 	w.started++
 	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), ticks: make(chan time.Time), stopped: make(chan struct{}),
-		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, marks: map[string]time.Time{}, spec: map[types.UID]int{}, concluded: map[string]plan.Answer{}}
+		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, marks: map[string]time.Time{}, spec: map[types.UID]int{}, known: map[types.UID]*knowledge{}, concluded: map[string]plan.Answer{}}
 	random := rand.New(rand.NewPCG(w.set.seed, uint64(w.started)))
 	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Ticks: r.ticks, Prober: r,
 		Jitter: func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }}, r)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	go func() { r.loop.Run(ctx); close(r.stopped) }()
-	w.replicas = append(w.replicas, r)
-	w.settle()
 	return r
 }
 
@@ -206,6 +217,9 @@ func (w *world) settle() {
 		return strings.Compare(a.by.name+" "+a.a.VM, b.by.name+" "+b.a.VM)
 	})
 	for _, s := range arrived {
+		if w.second != nil && s.by == w.second.replica {
+			w.violated("%s %s begins in the second cluster: %s", s.a.Op, s.a.VM, s.a.Reason)
+		}
 		if !slices.Contains(w.replicas, s.by) {
 			continue
 		}
@@ -230,6 +244,9 @@ func (w *world) pass(d time.Duration) {
 		w.mu.Unlock()
 		time.Sleep(piece)
 		w.settle()
+		if w.second != nil {
+			w.tick(w.second.replica)
+		}
 		for _, r := range w.replicas {
 			if r.paused {
 				if w.set.defect == feelsNoPause {
@@ -329,6 +346,7 @@ func run(t *testing.T, set setting, events []event, recorded bool) (o outcome) {
 		for len(w.replicas) > 0 {
 			w.kill(w.replicas[0], false)
 		}
+		w.sleep()
 		o = outcome{wrong: w.wrong, steps: w.numbered, virtual: w.slept}
 		if recorded {
 			o.history = w.history.String()
