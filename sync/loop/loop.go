@@ -312,7 +312,7 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 		l.lookForStalled(g, now)
 		return
 	}
-	observed, calls, made := g.observe(l.cfg, now), g.lease.calls, g.folders.made
+	observed, calls, older, made := g.observe(l.cfg, now), g.lease.calls, g.lease.older.since, g.folders.made
 	l.mu.Unlock()
 
 	result := l.plan(&observed, g.ref, made)
@@ -320,7 +320,7 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g.lease.calls != calls { // another call came during planning, so this plan may be of an older generation
+	if g.lease.calls != calls || g.lease.older.since != older { // another call came during planning: the plan may be of an older generation, or no step may begin now
 		l.queue.Add(uid)
 		return
 	}
