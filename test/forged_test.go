@@ -104,12 +104,13 @@ var changedFields = map[string][]func(*stamp.Stamp){
 	"adopted": {func(s *stamp.Stamp) {
 		s.Former = plan.Former{Entry: "/DC0/vm/tenant-b/own-0", Name: "own-0", Folder: "group-v3"}
 	}},
-	"markedAt":  {func(s *stamp.Stamp) { s.Marked, s.MarkedAt = true, s.Created }},
-	"home":      {func(s *stamp.Stamp) { s.Home = "" }, func(s *stamp.Stamp) { s.Home = "DC0:elsewhere" }},
-	"addresses": {func(s *stamp.Stamp) { s.Addresses = "10.0.0.1" }},
-	"prepared":  {func(s *stamp.Stamp) { s.Prepared = plan.Unprepared }},
-	"disks":     {func(s *stamp.Stamp) { s.Disks = "2000=6000C29e-0000-0000-0000-000000000000" }},
-	"standby":   {func(s *stamp.Stamp) { s.Standby = true }},
+	"markedAt":            {func(s *stamp.Stamp) { s.Marked, s.MarkedAt = true, s.Created }},
+	"home":                {func(s *stamp.Stamp) { s.Home = "" }, func(s *stamp.Stamp) { s.Home = "DC0:elsewhere" }},
+	"addresses":           {func(s *stamp.Stamp) { s.Addresses = "10.0.0.1" }},
+	"prepared":            {func(s *stamp.Stamp) { s.Prepared = plan.Unprepared }},
+	"disks":               {func(s *stamp.Stamp) { s.Disks = "2000=6000C29e-0000-0000-0000-000000000000" }},
+	"standby":             {func(s *stamp.Stamp) { s.Standby = true }},
+	"presentInstanceUuid": {func(s *stamp.Stamp) { s.Present = "9f6a7c1e-0000-4000-8000-000000000003" }},
 	"given": {func(s *stamp.Stamp) {
 		s.Given = `[{"name":"data","at":"1000:1","uuid":"6000C29e","sizeGiB":20,"shape":"x"}]`
 	}},

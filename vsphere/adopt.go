@@ -41,13 +41,13 @@ func (d adoption) adopt(ctx context.Context) error {
 	stamp := stamp.Stamp{
 		Cluster: d.cfg.ClusterID, Namespace: d.ref.Namespace, Name: d.ref.Name, UID: d.ref.UID,
 		Generation: d.action.Generation, Ordinal: d.action.Ordinal, Revision: as.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: m.InstanceUUID, VCenter: d.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: as.Fingerprint,
+		InstanceUUID: now.InstanceUUID, VCenter: d.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: as.Fingerprint,
 		Former: plan.Former{Entry: as.Entry, Name: m.Name, Folder: m.Folder},
 		Disks:  disks.Adopted(now.Devices, now.File, has.Disks),
 	}
 	if d.action.Details() != nil { // as in a clone's stamp, so that the adoption itself is no reason to replace the VM
 		stamp.Home, stamp.Addresses = d.action.Details().Home, d.action.Details().AddressText
 	}
-	d.inventory.Made(d.ref.UID, plan.VMID{MoRef: d.action.MoRef, InstanceUUID: m.InstanceUUID}) // before: vCenter's reply may be lost
+	d.inventory.Made(d.ref.UID, plan.VMID{MoRef: d.action.MoRef, InstanceUUID: now.InstanceUUID}) // before: vCenter's reply may be lost
 	return d.writeStamp(ctx, d.action.MoRef, m.ChangeVersion, stamp.Encode())
 }

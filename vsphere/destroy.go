@@ -41,7 +41,8 @@ func (r removal) destroy(ctx context.Context) error {
 		if err := checkFresh(now, r.ref, r.action); err != nil {
 			return err
 		}
-		id.InstanceUUID = now.InstanceUUID
+		has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
+		id.InstanceUUID = has.InstanceUUID
 		if plan.ArgsOf[plan.DestroyArgs](r.action.Args).NeverOn {
 			if err := r.neverOn(ctx, now); err != nil {
 				return err

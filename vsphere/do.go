@@ -138,6 +138,8 @@ func (st *step) act(ctx context.Context) error {
 		return adoption{st}.release(ctx)
 	case plan.Adopt:
 		return adoption{st}.adopt(ctx)
+	case plan.Restamp:
+		return st.bringUpToDate(ctx)
 	case plan.Prepare:
 		return preparation{st}.run(ctx)
 	case plan.SetRules:

@@ -214,7 +214,7 @@ func ownerOf(ref plan.Ref, m *inventory.Member, disk string) disks.Owner {
 }
 
 func vmOf(m *inventory.Member, now *FreshVM) disks.Holder {
-	return disks.Holder{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, On: now.Power == types.VirtualMachinePowerStatePoweredOn}
+	return disks.Holder{MoRef: m.MoRef, InstanceUUID: m.Own, On: now.Power == types.VirtualMachinePowerStatePoweredOn}
 }
 
 // memberDisks is a step that changes or checks the disks of a member.

@@ -36,6 +36,30 @@ func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text str
 	return c.reader.Read(ctx, inventory.VMRef(moRef))
 }
 
+// bringUpToDate writes into a member's stamp what vCenter calls the VM now. Other steps read the stamp again before they change the VM, and act on no
+// copy: so they come after this one.
+func (st *step) bringUpToDate(ctx context.Context) error {
+	m, err := st.own()
+	if err != nil {
+		return err
+	}
+	next := m.Stamp.Now(m.Own)
+	if next == m.Stamp {
+		return nil // an earlier try or another replica wrote it
+	}
+	if err := st.unchanged(m); err != nil {
+		return err
+	}
+	now, err := st.ReadFresh(ctx, st.vm())
+	if err != nil {
+		return err
+	}
+	if now.ChangeVersion != m.ChangeVersion || now.InstanceUUID != m.Own || now.Stamp != m.StampText {
+		return errChanged()
+	}
+	return st.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode())
+}
+
 // stampAfter returns the member's stamp after a step that marks the member, or removes its mark.
 func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
 	vm, next := m.Stamp.Onto(m.VM), m.Stamp

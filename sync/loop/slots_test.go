@@ -109,7 +109,7 @@ func TestEachKindOfActionsHasItsNumber(t *testing.T) {
 	for want, ops := range map[limiter.Kind][]plan.Op{
 		limiter.Clones: {plan.Clone},
 		limiter.Power:  {plan.PowerOn, plan.PowerOff, plan.Reset, plan.ShutdownGuest},
-		limiter.Others: {plan.CreateFolder, plan.CreateQuarantine, plan.Prepare, plan.SetRules, plan.Reconfigure, plan.SetDisks, plan.DeleteDisks, plan.Unmark, plan.Adopt,
+		limiter.Others: {plan.CreateFolder, plan.CreateQuarantine, plan.Restamp, plan.Prepare, plan.SetRules, plan.Reconfigure, plan.SetDisks, plan.DeleteDisks, plan.Unmark, plan.Adopt,
 			plan.Rename, plan.Move, plan.Mark, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder},
 	} {
 		for _, op := range ops {

@@ -21,6 +21,8 @@ const (
 	// the adapters' MAC addresses. Later it updates tags and attributes. At its end it records in the stamp what it did, guarded by the VM's
 	// changeVersion.
 	Prepare Op = "Prepare"
+	// Restamp writes into a member's stamp what vCenter calls the VM now, guarded by the VM's changeVersion: its instanceUuid (VM.Renumbered).
+	Restamp Op = "Restamp"
 	// SetRules creates, changes or removes the group's DRS rules, so that they match spec.placement and list the existing members.
 	SetRules Op = "SetRules"
 	// Reconfigure gives a member the spec's cpu and memory, and their reservations, limits and shares, guarded by the VM's changeVersion.
@@ -95,7 +97,7 @@ type Action struct {
 	// Reason says why the action is wanted, for people.
 	Reason string
 
-	// ChangeVersion guards what is written into the stamp: Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Rename, Quarantine,
+	// ChangeVersion guards what is written into the stamp: Restamp, Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Rename, Quarantine,
 	// Release, Reset, and a PowerOn that promotes.
 	ChangeVersion string
 	// Generation is left in the stamp by Clone, Adopt, Mark, Unmark, Prepare, SetDisks, a PowerOn that promotes, and the ShutdownGuest
@@ -138,7 +140,7 @@ func (op Op) TakesDown() bool {
 }
 
 // ranks order the steps: steps that finish something come first, steps that remove something last.
-var ranks = []Op{CreateFolder, CreateQuarantine, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
+var ranks = []Op{CreateFolder, CreateQuarantine, Restamp, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
 	PowerOff, DeleteDisks, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
 
 // TakesAway reports whether the step removes something, so that no later step depends on it.

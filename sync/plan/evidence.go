@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,6 +15,8 @@ import (
 //	the status lists it, by moRef and instanceUuid                              the group's (Recorded)
 //	a task of this process made or adopted it                                   the group's (MadeHere)
 //	a VM with this instanceUuid was destroyed before                            a stray: it was restored
+//	another VM that vCenter shows has this instanceUuid, and one of them had
+//	  another that vCenter changed                                              a stray
 //	a VM with this instanceUuid is, or was, in vCenter under another moRef:
 //	  vCenter still shows that one, or its fate is being looked up              not decided yet
 //	  vCenter's events of this one are being read                               not decided yet
@@ -33,6 +36,8 @@ import (
 //	no event says how it came: no other VM has its ordinal, and the status
 //	  doesn't list it as a stray                                                the group's (InFolder)
 //	  otherwise                                                                 a stray
+//
+// A VM whose instanceUuid is not that in its stamp is a copy, and none of the group's, unless Renumbered.
 //
 // What a row doesn't prove: whoever can write the status can write a record. The server's account may be shared with a backup product: then a clone
 // that it makes within a day under a free member's name, in the group's folder, is taken for the group's, unless this process saw the former VM. Whoever
@@ -69,6 +74,15 @@ type Arrival struct {
 	User string
 	Ours bool
 	Name string
+	// Had are the instanceUuids that the VM had since it came, by the events of their changes and conflicts.
+	Had []string
+}
+
+// Renumbered reports whether a VM, which has a copy of a member's stamp and the moRef in the member's record, is that member, and vCenter changed its
+// instanceUuid. In one life of a vCenter, a moRef is one VM's, so an event that the VM with this moRef had the member's instanceUuid says so. A restore
+// of vCenter gives moRefs to other VMs, such as a copy of the member's files: so the VM must also have the member's .vmx file, if both are known.
+func Renumbered(had []string, instanceUUID, file, recordedFile string) bool {
+	return slices.Contains(had, instanceUUID) && (file == "" || recordedFile == "" || file == recordedFile)
 }
 
 // Coming is a way into vCenter's inventory.
@@ -85,9 +99,10 @@ const (
 // Fate is what became of another VM that had a VM's instanceUuid. The zero value means that none is known.
 type Fate string
 
-// The fates: vCenter still shows it, or what became of it is being looked up (Sought); it left vCenter's inventory, and was not destroyed (Vanished);
+// The fates: vCenter shows it, and it is another VM (There); vCenter shows it as it was, or what became of it is being looked up (Sought); it left vCenter's inventory, and was not destroyed (Vanished);
 // it left while it was off and out of use, and nobody asked why (Left); it was destroyed.
 const (
+	There       Fate = "there"
 	Sought      Fate = "sought"
 	HasVanished Fate = "vanished"
 	Left        Fate = "left"
@@ -171,6 +186,8 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return MadeHere, nil
 	case c.Former == Destroyed:
 		return stray("a VM with its instanceUuid was destroyed before: it was restored%s", a.by())
+	case c.Former == There:
+		return stray("the member with its instanceUuid is another VM")
 	case c.Former == Sought:
 		return pending()
 	case c.Former != "" && !a.Read, c.FolderUnknown:

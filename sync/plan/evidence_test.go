@@ -52,6 +52,7 @@ func TestWhatShowsThatAVMIsAGroups(t *testing.T) {
 		"another's clone, elsewhere":       {func(c *Evidence) { c.Arrival = ours; c.Arrival.Ours = false }, stray},
 		"restored, in place":               {func(c *Evidence) { c.InFolder, c.Former, c.Arrival = true, Destroyed, ours }, strayThatHolds},
 		"restored, elsewhere":              {func(c *Evidence) { c.Former, c.Arrival = Destroyed, unrelated }, stray},
+		"an identity that another VM has":  {func(c *Evidence) { c.Former, c.InFolder = There, true }, strayThatHolds},
 		"a copied identity":                {func(c *Evidence) { c.Former, c.InFolder = Sought, true }, pending},
 		"back, and not read":               {func(c *Evidence) { c.Former, c.Arrival = HasVanished, Arrival{} }, pending},
 		"back with its host":               {func(c *Evidence) { c.Former, c.Arrival.How = HasVanished, Discovered }, "Returned"},
@@ -131,6 +132,26 @@ func TestARestoredVMIsNeverTheGroupsWithoutAWord(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// In one vCenter, a moRef is one VM's: its events say which instanceUuid it had. After a restore, the moRef may be that of a copy, with files of its own.
+func TestWhatShowsThatVCenterChangedAnInstanceUUID(t *testing.T) {
+	for name, c := range map[string]struct {
+		had            []string
+		file, recorded string
+		want           bool
+	}{
+		"an event":                  {[]string{"x", "u"}, "[ds] a/a.vmx", "[ds] a/a.vmx", true},
+		"an event, and no file":     {[]string{"u"}, "", "[ds] a/a.vmx", true},
+		"an event, an older record": {[]string{"u"}, "[ds] a/a.vmx", "", true},
+		"no event":                  {nil, "[ds] a/a.vmx", "[ds] a/a.vmx", false},
+		"an event of another":       {[]string{"x"}, "[ds] a/a.vmx", "[ds] a/a.vmx", false},
+		"another file":              {[]string{"u"}, "[ds] copy/a.vmx", "[ds] a/a.vmx", false},
+	} {
+		if got := Renumbered(c.had, "u", c.file, c.recorded); got != c.want {
+			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }

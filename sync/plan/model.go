@@ -233,6 +233,8 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Name = ArgsOf[RenameArgs](a.Args).Name
 	case Move:
 		vm.Folder = a.Folder()
+	case Restamp:
+		vm.Renumbered = ""
 	case Quarantine:
 		vm.Quarantined = now
 	case Prepare:

@@ -350,8 +350,9 @@ type VM struct {
 	ChangeVersion string
 	// VCenter is the instanceUuid of the vCenter in which the VM was created.
 	VCenter string
-	// InstanceUUID identifies the VM for its lifetime, also if it comes back with another moRef.
-	InstanceUUID string
+	// InstanceUUID identifies the VM for its lifetime, also if it comes back with another moRef, or if vCenter changes its instanceUuid. Renumbered is
+	// what vCenter changed it to; empty if it didn't, or if the stamp has it.
+	InstanceUUID, Renumbered string
 
 	// What follows is from the stamp, like Ordinal and Revision; times are by the clocks of the servers.
 

@@ -126,6 +126,7 @@ func (s *sets) exist() int {
 func (s *steps) removeAll() {
 	s.holdMissing()
 	s.holdStrays()
+	s.restamp()
 	s.setRules()
 	if !s.sets.isAnnounced() {
 		s.act(s.announcement(s.sets.lastToGo()))

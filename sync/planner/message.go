@@ -87,6 +87,7 @@ var activities = []struct {
 	{(*report).waiting, (*report).waitingText},
 	{(*report).rulesToSet, (*report).rulesText},
 	{only(preparing), counted("preparing %s (tags, attributes, network)", "member")},
+	{only(restamping), counted("recording what vCenter calls %s now", "VM")},
 	{only(settingDisks), counted("changing the disks of %s", "member")},
 	{unlessDeleted(standingBy), func(r *report, n int) string {
 		return fmt.Sprintf("creating or updating %d of %s", n, plan.Count(int(r.facts.Group.Spec.Standby), "standby member"))

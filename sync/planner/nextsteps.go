@@ -4,6 +4,7 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -22,6 +23,7 @@ func stepsOf(d *decision) *steps {
 		s.faults = append(s.faults, named{Fault: *f})
 	}
 	s.faults = append(s.faults, s.decision.incorrect...)
+	s.restamp()
 	s.settleDuplicates()
 	s.setRules()
 	for m := range s.decision.allVMs() {
@@ -82,6 +84,16 @@ var nextSteps = [allNeeds]func(s *steps, m *member, why string){
 	needsDestruction: (*steps).destroyQuarantined,
 	needsAdopting:    (*steps).adoptOne,
 	needsClone:       (*steps).makeClone,
+}
+
+// restamp brings the stamps of VMs up to date of which vCenter changed the instanceUuid. No other step acts on such a VM: by its stamp, it is a copy.
+func (s *steps) restamp() {
+	for m := range s.decision.allVMs() {
+		if m.Renumbered != "" && m.Reachable {
+			m.begins(restamping, s.act(plan.Action{Op: plan.Restamp, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+				Reason: fmt.Sprintf("its instanceUuid was %s, and was changed to %s in vCenter", m.InstanceUUID, m.Renumbered)}))
+		}
+	}
 }
 
 // powerOn powers a member on, unless it was cloned for another spec and never prepared: then it is removed.

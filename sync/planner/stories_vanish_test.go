@@ -51,6 +51,12 @@ var vanishStories = map[string]func(*story){
 		s.happens("another template: the others are replaced", edit(func(spec *v1alpha1.VmGroupSpec) { spec.CPU, spec.Update.Resize = 4, v1alpha1.ResizeReplace }))
 		s.happens("its host is back, and the VM with another moRef", comeBack(1, "new-web-1"))
 	},
+	"another instanceUuid": func(s *story) {
+		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
+		s.happens("three members are applied", nothing)
+		s.happens("vCenter changes the instanceUuid of web-1", func(o *plan.Observed) { o.State.VMs[1].Renumbered = "another-id" })
+		s.happens("and that of web-2; the group is deleted", func(o *plan.Observed) { o.State.VMs[2].Renumbered = "another-id"; remove(o) })
+	},
 	"vanished and replaced": func(s *story) {
 		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
 		s.happens("three members are applied", nothing)

@@ -18,6 +18,7 @@ const (
 	leaving                       // a member is removed
 	standingBy                    // a standby member is made, prepared or resized
 	discarding                    // a standby member is removed
+	restamping                    // its stamp gets what vCenter calls it now
 	tidying                       // a duplicate, or a VM in or for quarantine, is moved or removed
 	allActivities = iota
 )

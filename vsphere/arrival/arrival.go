@@ -32,8 +32,8 @@ const arrivalsMost = 1000
 // roundMost bounds the queries of one round: anybody can write stamps into any number of VMs.
 const roundMost = 16
 
-// kinds are the events that say how a VM came.
-var kinds = []string{"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent"}
+// kinds are the events that say how a VM came, or which instanceUuid it had until vCenter, or a person, changed it.
+var kinds = []string{"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent", "VmInstanceUuidChangedEvent", "VmInstanceUuidConflictEvent"}
 
 // Inventory has the VMs whose arrivals are to be found out.
 type Inventory interface {
@@ -115,7 +115,8 @@ func (f *Finder) round(ctx context.Context) (next time.Time, err error) {
 			continue
 		}
 		f.asked[s.VMID]++
-		if found.How == "" && err == nil && s.Patient && f.asked[s.VMID] < len(asks) {
+		lacks := found.How == "" && !s.Copy || s.Copy && len(found.Had) == 0
+		if lacks && err == nil && s.Patient && f.asked[s.VMID] < len(asks) {
 			next = earlier(next, s.Since.Add(asks[f.asked[s.VMID]]))
 			continue
 		}
@@ -143,13 +144,17 @@ func (f *Finder) find(ctx context.Context, s inventory.Sought) (found plan.Arriv
 	err = f.calls.Call(ctx, func(ctx context.Context, on *session.Session) error {
 		found = plan.Arrival{}
 		var newest *types.Event
+		var had []types.BaseEvent
 		some := 0
-		return session.Events(ctx, on, types.EventFilterSpec{
+		err := session.Events(ctx, on, types.EventFilterSpec{
 			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(s.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
 			EventTypeId: kinds,
 		}, func(event types.BaseEvent) bool {
 			e := event.GetEvent()
 			some++
+			if hadBy(event) != "" {
+				had = append(had, event)
+			}
 			if how := comingOf(event); how != "" && (newest == nil || session.Newer(e, newest)) {
 				newest = e
 				user := session.UserOf(e)
@@ -160,8 +165,25 @@ func (f *Finder) find(ctx context.Context, s inventory.Sought) (found plan.Arriv
 			}
 			return some < arrivalsMost
 		})
+		for _, event := range had { // before it came, its moRef was another VM's, or none's
+			if newest == nil || session.Newer(event.GetEvent(), newest) {
+				found.Had = append(found.Had, hadBy(event))
+			}
+		}
+		return err
 	})
 	return found, err
+}
+
+// hadBy returns the instanceUuid that a VM had, by an event of its change or of a conflict about it; empty for other events.
+func hadBy(event types.BaseEvent) string {
+	switch e := event.(type) {
+	case *types.VmInstanceUuidChangedEvent:
+		return e.OldInstanceUuid
+	case *types.VmInstanceUuidConflictEvent:
+		return e.InstanceUuid
+	}
+	return ""
 }
 
 func comingOf(event types.BaseEvent) plan.Coming {

@@ -3,6 +3,7 @@ package arrival
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,10 +95,15 @@ func TestTheNewestEventSaysHowAVMCame(t *testing.T) {
 			"registered after it was made":    {[]types.BaseEvent{event(&types.VmRegisteredEvent{}, 2, at.Add(time.Hour), "eve"), event(&types.VmClonedEvent{}, 1, at, "server")}, plan.Arrival{How: plan.Registered, At: at.Add(time.Hour), User: "eve", Name: "web/0"}},
 			"discovered, by no account":       {[]types.BaseEvent{event(&types.VmDiscoveredEvent{}, 1, at, "User")}, plan.Arrival{How: plan.Discovered, At: at, Name: "web/0"}},
 			"nothing":                         {nil, plan.Arrival{}},
+			"of which vCenter changed the instanceUuid": {[]types.BaseEvent{event(&types.VmInstanceUuidChangedEvent{OldInstanceUuid: "former's"}, 1, at.Add(-time.Hour), "eve"),
+				event(&types.VmDeployedEvent{}, 2, at, "server"), event(&types.VmInstanceUuidConflictEvent{InstanceUuid: "u1"}, 3, at.Add(time.Hour), ""),
+				event(&types.VmInstanceUuidChangedEvent{OldInstanceUuid: "u1", NewInstanceUuid: "u2"}, 4, at.Add(time.Hour), ""),
+				event(&types.VmInstanceUuidChangedEvent{OldInstanceUuid: "u2", NewInstanceUuid: "u"}, 5, at.Add(2*time.Hour), "eve")},
+				plan.Arrival{How: plan.Cloned, At: at, User: "server", Ours: true, Name: "web/0", Had: []string{"u1", "u1", "u2"}}},
 		} {
 			v := newVCenter("server", c.events...)
 			v.find(t, 2*time.Minute)
-			if len(v.told) != 1 || v.told[0] != c.want {
+			if len(v.told) != 1 || !reflect.DeepEqual(v.told[0], c.want) {
 				t.Errorf("%s: got %+v; want %+v", name, v.told, c.want)
 			}
 		}
@@ -129,7 +135,7 @@ func TestOnlyAMissingPrivilegeCountsAsNoEvent(t *testing.T) {
 		denied := newVCenter("server")
 		denied.refuses = soap.WrapVimFault(&types.NoPermission{})
 		denied.find(t, 10*time.Second)
-		if len(denied.told) != 1 || denied.told[0] != (plan.Arrival{}) {
+		if len(denied.told) != 1 || !reflect.DeepEqual(denied.told[0], plan.Arrival{}) {
 			t.Errorf("got %+v; want an answer without an event", denied.told)
 		}
 		busy := newVCenter("server", event(&types.VmCreatedEvent{}, 1, time.Now(), "backup"))

@@ -91,7 +91,7 @@ func TestEachPropertyOfAVMThatIsReadIsUsed(t *testing.T) {
 	ofStamp := []string{"Ordinal", "Revision", "Generation", "Marked", "VCenter", "InstanceUUID", "Created", "Fingerprint", "Template", "Why", "Quarantined", "Shutdown",
 		"Restarted", "Former", "MarkedAt", "Home", "Addresses", "Standby", "Prepared", "Disks", "Allocation", "ClonedFor", "Tagged"}
 	ofAll := []string{"MoRef", "Reachable", "Unreachable", "IPs", "Host"} // what follows from several properties, or from the object itself
-	later := []string{"Untaken", "Reported", "IsTemplate"}                // what the inventory adds
+	later := []string{"Untaken", "Reported", "IsTemplate", "Renumbered"}  // what the inventory adds
 	table := sessiontest.Table[answer]{Kind: session.VMType, Of: (*answer).properties, Samples: map[string]any{
 		"config.files.vmPathName":     "[ds] web-0/web-0.vmx",
 		"guest.toolsRunningStatus":    string(vim.VirtualMachineToolsRunningStatusGuestToolsRunning),

@@ -28,10 +28,18 @@ type evidence struct {
 	// arrivals are the answers of vCenter's events, and sought the VMs whose events are to be read, by moRef.
 	arrivals map[string]arrival
 	sought   map[string]*Sought
+	// renumbered are the VMs of which vCenter changed the instanceUuid (plan.Renumbered), by moRef.
+	renumbered map[string]renumbered
 }
 
 func newEvidence() evidence {
-	return evidence{proofs: map[string]proof{}, strays: map[string]proof{}, arrivals: map[string]arrival{}, sought: map[string]*Sought{}}
+	return evidence{proofs: map[string]proof{}, strays: map[string]proof{}, arrivals: map[string]arrival{}, sought: map[string]*Sought{}, renumbered: map[string]renumbered{}}
+}
+
+// renumbered is what a VM's stamp says, the instanceUuid that vCenter has for it, and the .vmx file in the member's record.
+type renumbered struct {
+	proof
+	own, file string
 }
 
 type proof struct {
@@ -52,6 +60,8 @@ type Sought struct {
 	// Since is when a group first asked. Patient reports whether to ask again for a while if vCenter has no event: it may store events late.
 	Since   time.Time
 	Patient bool
+	// Copy reports whether the VM has a copy of a member's stamp: which instanceUuids it had is to be found out.
+	Copy bool
 }
 
 // forget forgets a VM that left vCenter. The caller holds requests.mu.
@@ -60,6 +70,7 @@ func (e *evidence) forget(moRef string) {
 	delete(e.strays, moRef)
 	delete(e.arrivals, moRef)
 	delete(e.sought, moRef)
+	delete(e.renumbered, moRef)
 }
 
 func (q *requests) forgetEvidence(moRef string) {
@@ -134,6 +145,45 @@ func (n *Inventory) Tell(s Sought, a plan.Arrival) {
 	if same {
 		n.changed(s.UID)
 	}
+}
+
+// renumbers reports whether the VM that has a member's moRef and a copy of its stamp is that member, or it isn't known yet whether it is. The caller
+// holds mu.
+func (n *Inventory) renumbers(uid types.UID, r *v1alpha1.Member, x *unmanagedVM, preview bool) bool {
+	of := proof{uid, r.InstanceUUID}
+	if x.copyOf != of || r.InstanceUUID == "" {
+		return false
+	}
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	e := &n.requests.evidence
+	a, read := e.arrivals[r.MoRef]
+	switch read = read && a.instanceUUID == x.instanceUUID; {
+	case !read && !preview:
+		n.seekLocked(Sought{VMID: plan.VMID{MoRef: r.MoRef, InstanceUUID: x.instanceUUID}, UID: uid, Patient: true, Copy: true})
+	case read && !plan.Renumbered(a.Had, r.InstanceUUID, "", ""):
+		return false
+	case read && !preview && n.want != nil && e.renumbered[r.MoRef] != (renumbered{of, x.instanceUUID, r.VMPathName}):
+		e.renumbered[r.MoRef] = renumbered{of, x.instanceUUID, r.VMPathName}
+		n.want(r.MoRef) // which shows its .vmx file; then it is a member again
+	}
+	return true
+}
+
+// isRenumbered reports whether a copy, of which all properties were read, is the member whose stamp it has.
+func (q *requests) isRenumbered(m *Machine, of proof) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	is, a := q.evidence.renumbered[m.MoRef], q.evidence.arrivals[m.MoRef]
+	if !m.Whole || is.proof != of || is.own != m.InstanceUUID || a.instanceUUID != m.InstanceUUID {
+		return false
+	}
+	if !plan.Renumbered(a.Had, of.instanceUUID, m.File, is.file) {
+		a.Had = nil
+		q.evidence.arrivals[m.MoRef] = a
+		return false
+	}
+	return true
 }
 
 // isProven reports whether a VM was shown to be a group's. The caller holds requests.mu.
@@ -335,7 +385,7 @@ func (q *requests) prove(uid types.UID, vm *plan.VM) {
 func (n *Inventory) seekLocked(s Sought) {
 	e := &n.requests.evidence
 	if now := e.sought[s.MoRef]; now != nil && now.VMID == s.VMID {
-		now.Patient = now.Patient || s.Patient
+		now.Patient, now.Copy = now.Patient || s.Patient, now.Copy || s.Copy
 		return
 	}
 	if n.seek == nil { // the check asks nobody
@@ -375,11 +425,11 @@ func (n *Inventory) formers(uid types.UID) map[string][]former {
 func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]former) (fate plan.Fate, file string) {
 	recorded, is := known.former[vm.InstanceUUID]
 	if is = is && recorded.moRef != vm.MoRef; is && !recorded.gone {
-		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}), recorded.file
+		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), recorded.file
 	}
 	for _, x := range formers[vm.InstanceUUID] {
 		if x.moRef != vm.MoRef {
-			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}), x.file
+			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), x.file
 		}
 	}
 	if is {
@@ -388,14 +438,24 @@ func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]f
 	return "", ""
 }
 
-// fateOf returns what became of a VM that a record names. The caller holds mu and requests.mu.
-func (n *Inventory) fateOf(id plan.VMID) plan.Fate {
-	if m := n.objects.members[id.MoRef]; m != nil && m.InstanceUUID == id.InstanceUUID {
-		return plan.Sought
+// fateOf returns what became of a VM that a record names, for the VM of. vCenter has one VM with an instanceUuid. So another one that it shows is the same
+// VM under its former moRef, unless the stamp of one of them says that vCenter changed it. The caller holds mu and requests.mu.
+func (n *Inventory) fateOf(id plan.VMID, of string) plan.Fate {
+	shown := n.objects.members[id.MoRef]
+	if shown != nil && shown.InstanceUUID != id.InstanceUUID {
+		shown = nil
 	}
-	missing := &n.requests.missing
+	unstamped := shown == nil && n.objects.unmanaged[id.MoRef].instanceUUID == id.InstanceUUID
+	missing, own := &n.requests.missing, ""
+	if its := n.objects.members[of]; its != nil {
+		own = its.Own
+	}
 	m := missing.find(id)
 	switch {
+	case shown != nil && shown.Own != own, unstamped && id.InstanceUUID != own:
+		return plan.There
+	case shown != nil:
+		return plan.Sought
 	case missing.destroyed[id.MoRef+"/"+id.InstanceUUID]:
 		return plan.Destroyed
 	case m != nil && m.How != "":

@@ -33,8 +33,9 @@ type Missing struct {
 	SeenAt time.Time
 	// Since is when the member was found missing.
 	Since time.Time
-	// Reused reports whether the member's moRef names another VM now.
-	Reused bool
+	// Reused reports whether the member's moRef names another VM now, and Copied, whether that VM has the member's stamp, and may be the member: nothing
+	// shows that vCenter changed its instanceUuid (plan.Renumbered).
+	Reused, Copied bool
 
 	asked bool // whether its group asked for it since the last forgetMissing
 }
@@ -108,25 +109,27 @@ func (s *missingSet) find(id plan.VMID) *Missing {
 func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
 
 // miss records that a member left the inventory. The caller holds mu for writing.
-func (n *Inventory) miss(old *Member, reused bool) {
+func (n *Inventory) miss(old *Member, reused, copied bool) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
 	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, so it can't run unnoticed; if it returns, its stamp identifies it
-		n.requests.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
+		if !copied {
+			n.requests.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
+		}
 		return
 	}
-	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, SeenAt: old.ReadAt, Reused: reused,
+	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, SeenAt: old.ReadAt, Reused: reused, Copied: copied,
 		File:     old.File,
 		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})
 }
 
 // recordedMissing returns a missing member that is known only from its group's status.
-func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
+func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Missing {
 	seen := r.BootTime.Time
 	if r.Ready && r.LastTransitionTime.After(seen) { // one that became unready may have left before that was noticed
 		seen = r.LastTransitionTime.Time
 	}
-	return Missing{UID: uid, Host: r.Host, File: r.VMPathName, Reused: reused, SeenAt: seen,
+	return Missing{UID: uid, Host: r.Host, File: r.VMPathName, Reused: reused, Copied: copied, SeenAt: seen,
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
 

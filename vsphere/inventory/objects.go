@@ -34,9 +34,11 @@ func newObjects() objects {
 
 // Member is a VM with a valid stamp.
 type Member struct {
-	Machine
-	Stamp  stamp.Stamp
-	ReadAt time.Time // when the reading began that showed it
+	Machine // its InstanceUUID is that in the stamp, which identifies the member
+	Stamp   stamp.Stamp
+	ReadAt  time.Time // when the reading began that showed it
+	// Own is its config.instanceUuid: another one if vCenter changed it.
+	Own string
 }
 
 // group is the members of one group.
@@ -60,6 +62,8 @@ type unmanagedVM struct {
 	unstampedAt time.Time
 	// instanceUUID distinguishes the VM from a later one with the same moRef; empty if unknown.
 	instanceUUID string
+	// copyOf is what the VM's stamp says, if the VM's instanceUuid is not the stamp's.
+	copyOf proof
 }
 
 // machine returns the name and place of a known VM. The caller holds mu.

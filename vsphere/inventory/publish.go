@@ -97,12 +97,13 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		return
 	}
 	n.objects.gone.drop(m.MoRef)
-	if old != nil && old.InstanceUUID != m.InstanceUUID { // vCenter was restored, and gave the moRef to another VM
-		n.miss(old, true)
+	has, owner := n.requests.ownerOf(m, old)
+	if old != nil && old.Own != m.InstanceUUID && !(owner == stamp.Ours && has.InstanceUUID == old.InstanceUUID) {
+		// vCenter changed its instanceUuid, or was restored, and gave the moRef to another VM
+		n.miss(old, true, copyOf(m, owner) == proof{old.Stamp.UID, old.InstanceUUID})
 		n.objects.leave(m.MoRef, w)
 		old = nil
 	}
-	has, owner := ownerOf(m, old)
 	if owner != stamp.Ours {
 		n.putOther(m, old, owner, w)
 		return
@@ -114,7 +115,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 func (n *Inventory) putOther(m *Machine, old *Member, owner stamp.Owner, w *changes) {
 	n.objects.leave(m.MoRef, w)
 	x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, instanceUUID: m.InstanceUUID,
-		unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
+		unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion, copyOf: copyOf(m, owner)}
 	if m.Template {
 		x.host = m.HostRef
 	}
@@ -138,7 +139,8 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 	}
 	n.objects.dropUnmanaged(m.MoRef, w)
 	n.requests.dropAdoptCandidate(m.MoRef, w)
-	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
+	x := &Member{Machine: *m, Stamp: has, ReadAt: began, Own: m.InstanceUUID}
+	x.InstanceUUID = has.InstanceUUID
 	x.IPs, x.firstIPs = firstAddresses(addressesInOrder(m.IPs, m.firstIPs, &has), plan.AddressesIn(has.Addresses)), nil
 	n.recall(x, old)
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Contents != x.Contents || old.HostRef != x.HostRef) {
@@ -154,12 +156,12 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 	g.refs[m.MoRef] = x
 	w.groups[has.UID] = true
 	for ref, other := range g.refs { // vCenter has one VM with an instanceUuid: the hidden one was this VM, under its former moRef
-		if other.Unreachable == hidden && other.InstanceUUID == x.InstanceUUID && ref != m.MoRef {
+		if other.Unreachable == hidden && other.Own == x.Own && ref != m.MoRef {
 			n.forget(ref, w)
 		}
 	}
 	if old == nil {
-		n.requests.returned(m, w)
+		n.requests.returned(&x.Machine, w)
 		n.requests.expectReport(m.MoRef)
 	}
 }
@@ -168,7 +170,7 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 func (n *Inventory) forget(ref string, w *changes) {
 	n.objects.gone.add(ref)
 	if old := n.objects.members[ref]; old != nil {
-		n.miss(old, false)
+		n.miss(old, false, false)
 	}
 	if x := n.objects.unmanaged[ref]; !x.unstampedAt.IsZero() {
 		n.requests.forgetFormer(plan.VMID{MoRef: ref, InstanceUUID: x.instanceUUID})
@@ -263,6 +265,9 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	for _, m := range g.refs {
 		vm := m.Stamp.Onto(m.VM)
 		vm.IsTemplate = m.Machine.Template
+		if m.Stamp.Now(m.Own) != m.Stamp {
+			vm.Renumbered = m.Own
+		}
 		n.compare(&vm)
 		vms = append(vms, vm)
 	}
@@ -303,15 +308,33 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 		if a, asked := answer(ref); asked && a.kept {
 			n.requests.missing.finish(plan.VMID{MoRef: ref, InstanceUUID: a.recorded.InstanceUUID}, plan.Actor{})
 		} else if asked {
-			n.missLocked(recordedMissing(a.uid, &a.recorded, false))
+			n.missLocked(recordedMissing(a.uid, &a.recorded, false, false))
 		}
 	}
 }
 
-// ownerOf returns a VM's owner. old is its previous state, so that an unchanged stamp is not decoded again.
-func ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
-	if m.Readable && m.StampText != "" && old != nil && old.StampText == m.StampText && old.InstanceUUID == m.InstanceUUID {
+// ownerOf returns a VM's owner. old is its previous state, so that an unchanged stamp is not decoded again. The caller holds Inventory.mu.
+func (q *requests) ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
+	if m.Readable && m.StampText != "" && old != nil && old.StampText == m.StampText && old.Own == m.InstanceUUID {
 		return old.Stamp, stamp.Ours
 	}
-	return stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
+	has, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
+	if of := copyOf(m, owner); of != (proof{}) && q.isRenumbered(m, of) {
+		if copied, err := stamp.Decode(m.StampText); err == nil {
+			return copied, stamp.Ours
+		}
+	}
+	return has, owner
+}
+
+// copyOf returns what the stamp of a copy says; zero if the VM is none.
+func copyOf(m *Machine, owner stamp.Owner) proof {
+	if owner != stamp.Unmanaged || m.StampText == "" {
+		return proof{}
+	}
+	s, err := stamp.Decode(m.StampText)
+	if err != nil {
+		return proof{}
+	}
+	return proof{s.UID, s.InstanceUUID}
 }

@@ -43,7 +43,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
 				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.requests.destroyer(r)})
 			} else if n.requests.isAwaited(r) && i < len(ask.Recorded)-ask.Kept {
-				s.Vanished = append(s.Vanished, recordedMissing(ref.UID, r, false).Vanished)
+				s.Vanished = append(s.Vanished, recordedMissing(ref.UID, r, false, false).Vanished)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ const unstampedDelay = 5 * time.Second
 //
 // kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
-	id, reused := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false
+	id, reused, copied := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false, false
 	if m := n.objects.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
 			return m.Stamp.UID != uid
@@ -119,7 +119,10 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
 			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedDelay)
 		}
-		reused = true
+		if n.renumbers(uid, r, &x, ask.Preview) {
+			return false
+		}
+		reused, copied = true, x.copyOf == proof{uid, r.InstanceUUID}
 	}
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
@@ -130,7 +133,7 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		return false
 	}
 	if reused {
-		n.missLocked(recordedMissing(uid, r, true))
+		n.missLocked(recordedMissing(uid, r, true, copied))
 		return false
 	}
 	if _, asked := n.requests.awaited[r.MoRef]; n.want != nil && !asked && (kept || n.requests.missing.find(id) == nil) {

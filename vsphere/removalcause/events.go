@@ -19,7 +19,8 @@ import (
 // (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
 const migrated = "com.vmware.vc.vm.SrcVmMigratedEvent"
 
-var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRenamedEvent"}
+var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRenamedEvent",
+	"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent"} // what came before the VM did not remove it
 
 // destroys are the tasks that destroy VMs, by TaskInfo.descriptionId (govmomi's capture of a vCenter, simulator/vpx/task_manager.go).
 var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.destroy"}
@@ -169,9 +170,16 @@ func between(begin, end time.Time) types.EventFilterSpec {
 // lastOf returns the newest event of a VM's departure: the VM's own, otherwise its host's. After a restore from a backup, the VM's moRef may
 // be another VM's, and the event may be about that one: lastOf compares the VM's names.
 func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent) {
+	if m.Copied {
+		return nil // vCenter shows it, or a copy
+	}
 	own, names := false, namesOf(events, m)
+	came := cameBy(events, m, names)
 	for _, event := range events {
 		e := event.GetEvent()
+		if comes(event) || came != nil && !session.Newer(e, came) {
+			continue
+		}
 		its := false
 		switch event.(type) {
 		case *types.VmRenamedEvent:
@@ -187,6 +195,26 @@ func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent
 		}
 	}
 	return last
+}
+
+// cameBy returns the newest event of a VM's arrival; nil if there is none.
+func cameBy(events []types.BaseEvent, m inventory.Missing, names map[string]bool) (came *types.Event) {
+	for _, event := range events {
+		e := event.GetEvent()
+		if comes(event) && isOf(e, m) && (!m.Reused || names[naming.Unescape(e.Vm.Name)]) && (came == nil || session.Newer(e, came)) {
+			came = e
+		}
+	}
+	return came
+}
+
+// comes reports whether an event says that a VM came into the inventory.
+func comes(event types.BaseEvent) bool {
+	switch event.(type) {
+	case *types.VmCreatedEvent, *types.VmClonedEvent, *types.VmDeployedEvent, *types.VmRegisteredEvent, *types.VmDiscoveredEvent:
+		return true
+	}
+	return false
 }
 
 func isOf(e *types.Event, m inventory.Missing) bool { return e.Vm != nil && e.Vm.Vm.Value == m.MoRef }

@@ -61,6 +61,7 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	other.GetEvent().Vm.Name = "other" // a VM that got the moRef after vCenter was restored from a backup
 	early := event(7, &types.HostRemovedEvent{})
 	early.GetEvent().CreatedTime = noon.Add(-time.Hour)
+	cloned := event(10, &types.VmDeployedEvent{})
 	for i, c := range []struct {
 		events []types.BaseEvent
 		want   types.BaseEvent
@@ -72,7 +73,12 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 		{[]types.BaseEvent{other}, nil},
 		{[]types.BaseEvent{own, event(5, &types.EventEx{EventTypeId: migrated})}, nil},
 		{nil, nil},
+		{[]types.BaseEvent{cloned, own, host}, nil}, // from before the VM was made
+		{[]types.BaseEvent{cloned, event(12, &types.VmRemovedEvent{}), host}, nil},
 	} {
+		if i == 8 {
+			c.want = c.events[1]
+		}
 		got := lastOf(c.events, m)
 		if i == 5 {
 			if _, is := got.(*types.EventEx); !is {
@@ -81,6 +87,20 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 		} else if got != c.want {
 			t.Errorf("case %d: got the event %+v; want %+v", i, got, c.want)
 		}
+	}
+}
+
+// The arrival of the VM that has the moRef now says nothing about the one that had it before. A VM with the moRef and the stamp may be the member.
+func TestAVMThatHasTheMoRefOfAnotherSaysNothingAboutItsRemoval(t *testing.T) {
+	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, Host: "esx-1", SeenAt: noon, Reused: true}
+	own, other := event(2, &types.VmRemovedEvent{}), event(3, &types.VmCreatedEvent{})
+	other.GetEvent().Vm.Name = "other"
+	if got := lastOf([]types.BaseEvent{own, other}, m); got != own {
+		t.Errorf("got the event %+v; want the removal", got)
+	}
+	m.Copied = true
+	if got := lastOf([]types.BaseEvent{own, other, event(4, &types.HostRemovedEvent{})}, m); got != nil {
+		t.Errorf("got the event %+v of a VM that is there", got)
 	}
 }
 

@@ -10,6 +10,8 @@
 //	  Folder.destroy or VirtualApp.destroy
 //	VmRemovedEvent with anything else in its chain, or nothing              vanished: unregistered, its host removed, …
 //	SrcVmMigratedEvent; HostRemovedEvent of the host it was on              vanished: in another vCenter, with its host
+//	its moRef has a VM with a copy of its stamp (not plan.Renumbered)       vanished: how to set its instanceUuid back
+//	an event from before the VM's last arrival                              doesn't count
 //	no event, asked again until the last of asks                            vanished: nothing is known
 package removalcause
 
@@ -150,6 +152,9 @@ func (f *Finder) round(ctx context.Context) error {
 // withoutEvents returns why the cause of a VM's departure is not known, for users.
 func withoutEvents(m inventory.Missing, refused *vcfault.Error) string {
 	switch {
+	case m.Copied:
+		return "the VM with its moRef and its stamp has another instanceUuid, and no event of vCenter says that it ever had " + m.InstanceUUID +
+			": if it is the same VM, set its instanceUuid to that again"
 	case m.Reused:
 		return "vCenter has given its moRef to another VM, as after a restore from a backup"
 	case refused != nil && refused.Reason == vcfault.ReasonMissingPrivilege:

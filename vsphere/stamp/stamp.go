@@ -44,7 +44,7 @@ var (
 //	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
 //	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…",
 //	 "given":"[{\"name\":\"data\",\"at\":\"1000:1\",\"uuid\":\"6000C29e-…\",\"sizeGiB\":20,\"shape\":\"…\"}]", "standby":true, "allocation":"{\"cpuLimitMHz\":800}", "clonedFor":"1c0ffee123",
-//	 "tagged":{"moRef":"vm-42", "asked":"c0ffee12", "at":"…"}}
+//	 "tagged":{"moRef":"vm-42", "asked":"c0ffee12", "at":"…"}, "presentInstanceUuid":"…"}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -54,8 +54,9 @@ type Stamp struct {
 	// Revision is the hash of the spec from which the VM was cloned, and RevisionAlgorithm the version of the hash's algorithm.
 	Revision          string
 	RevisionAlgorithm int
-	// InstanceUUID is the VM's instanceUuid, which the clone's spec sets, too. A VM with another instanceUuid is a copy.
-	InstanceUUID string
+	// InstanceUUID is the VM's instanceUuid, which the clone's spec sets, too. A VM with another instanceUuid is a copy. If vCenter changed it,
+	// InstanceUUID remains what identifies the member, and Present is what vCenter has now; otherwise Present is empty.
+	InstanceUUID, Present string
 	// VCenter is the instanceUuid of the vCenter in which the VM was created.
 	VCenter string
 	// Marked reports whether the server is about to remove or power-cycle the VM, and Why is the reason.
@@ -116,7 +117,7 @@ func (s *Stamp) optional() map[string]any {
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
 		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks, "given": &s.Given,
 		"allocation": &s.Allocation, "clonedFor": &s.ClonedFor, "tagged": (*stampedTagged)(&s.Tagged),
-		"standby":  &s.Standby,
+		"standby": &s.Standby, "presentInstanceUuid": &s.Present,
 		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
@@ -205,5 +206,13 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 // Owned reports whether a VM with this stamp and that instanceUuid is a member of the group with
 // that UID. A VM without an instanceUuid, or with another one than its stamp, is a copy, and so unmanaged.
 func (s Stamp) Owned(uid types.UID, instanceUUID string) bool {
-	return uid != "" && s.UID == uid && instanceUUID != "" && s.InstanceUUID == instanceUUID
+	return uid != "" && s.UID == uid && instanceUUID != "" && (s.InstanceUUID == instanceUUID || s.Present == instanceUUID)
+}
+
+// Now returns the stamp with the instanceUuid that vCenter has for the VM now.
+func (s Stamp) Now(instanceUUID string) Stamp {
+	if s.Present = instanceUUID; instanceUUID == s.InstanceUUID {
+		s.Present = ""
+	}
+	return s
 }

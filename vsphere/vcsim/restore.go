@@ -30,6 +30,23 @@ func (v *inventory) Save(where string) (saved *SavedVM, err error) {
 	return saved, err
 }
 
+// RenewInstanceUUID gives the VM with a path or name another instanceUuid, as vCenter does when another VM has the same one.
+//
+// [doc] VirtualMachineConfigInfo.instanceUuid: vCenter assigns it, and changes it "when VirtualCenter detects an identifier conflict between virtual
+// machines", also of a powered-on VM. VmInstanceUuidConflictEvent "records a conflict", VmInstanceUuidChangedEvent "a change", and monitoring products
+// take the second for the end of the first (VMware Aria Operations for Networks, "VM instance UUID conflict").
+func (v *inventory) RenewInstanceUUID(where string) error {
+	return v.changeVM("renew the instanceUuid of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		defer asUser(ctx, "")()
+		was := vm.Config.InstanceUuid
+		of := v.vmEvent(vm)
+		v.post(ctx, &types.VmInstanceUuidConflictEvent{VmEvent: of, ConflictedVm: *of.Vm, InstanceUuid: was})
+		fault := v.configure(ctx, vm, types.VirtualMachineConfigSpec{InstanceUuid: uuid.NewString()})
+		v.post(ctx, &types.VmInstanceUuidChangedEvent{VmEvent: v.vmEvent(vm), OldInstanceUuid: was, NewInstanceUuid: vm.Config.InstanceUuid})
+		return fault
+	})
+}
+
 // PutFiles puts the files of a saved VM into a new directory of the first datastore, as a backup product does, and returns the path of the .vmx
 // file for RegisterVM_Task. The VM is off.
 func (v *inventory) PutFiles(s *SavedVM, directory string) (vmx string, err error) {
