@@ -44,6 +44,12 @@ func (st *step) bringUpToDate(ctx context.Context) error {
 		return err
 	}
 	next := m.Stamp.Now(m.Own)
+	if here := st.inventory.VCenter(); next.VCenter != "" && next.VCenter != here {
+		next.VCenter, next.Former.Folder = here, "" // the moRef of a folder there
+		if next.Tagged.MoRef != "" {
+			next.Tagged.MoRef = "(in another vCenter)" // which kept the tags
+		}
+	}
 	if next == m.Stamp {
 		return nil // an earlier try or another replica wrote it
 	}

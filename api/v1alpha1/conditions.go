@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // The types of a group's conditions. Ready, VCenterReachable and MembersDiffer are always present, the others while they are True, or
 // Unknown if they were True and can't be evaluated now.
@@ -91,6 +94,14 @@ const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
 // AnnotationTryAgain on a group makes the server retry each failed step at once when the annotation's value changes, and compare the
 // members' tags and attributes with the spec again. The value itself has no meaning.
 const AnnotationTryAgain = "vm.codeconnect.vmworld.com/try-again"
+
+// AnnotationMovedTo on a group has the instanceUuid of a vCenter, and says that this vCenter has the group's VMs now: it was built anew, or the VMs were
+// migrated to it. The server that is connected to it then takes back the VMs that it can verify, by their instanceUuids and .vmx files, with other
+// moRefs. The others stay members that are missing.
+const AnnotationMovedTo = "vm.codeconnect.vmworld.com/moved-to-vcenter"
+
+// MovedTo returns the instanceUuid in AnnotationMovedTo, or "" if the group has no such annotation.
+func (g *VmGroup) MovedTo() string { return strings.TrimSpace(g.Annotations[AnnotationMovedTo]) }
 
 // MaxGeneration bounds metadata.generation: one edit a second takes 68 years to reach it.
 const MaxGeneration = 1 << 31

@@ -20,7 +20,7 @@ const (
 	// MaxPersistentDisks bounds the persistent disks of a group, including those without a VM: status.disks has an entry of up to 250 bytes
 	// for each, and etcd limits an object to 1.5 MiB.
 	MaxPersistentDisks = 4000
-	// MaxGivenUp bounds the ids in the annotation give-up-disks, and MaxUID that in take-disks-of, in characters.
+	// MaxGivenUp bounds the ids in the annotation give-up-disks, and MaxUID those in take-disks-of and moved-to-vcenter, in characters.
 	MaxGivenUp, MaxUID = 1000, 64
 )
 
@@ -164,6 +164,9 @@ func (g *VmGroup) validateDiskNumbers() (errs field.ErrorList) {
 	}
 	if of := g.TakesDisksOf(); len(of) > MaxUID {
 		errs = append(errs, field.TooLong(at.Key(AnnotationTakeDisksOf), "", MaxUID))
+	}
+	if in := g.MovedTo(); len(in) > MaxUID {
+		errs = append(errs, field.TooLong(at.Key(AnnotationMovedTo), "", MaxUID))
 	}
 	return errs
 }

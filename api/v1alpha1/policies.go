@@ -296,11 +296,11 @@ type Replacement struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// moRef of the VM to replace, from status.members ("vm-42"): letters, digits and '-', at most 63. Once that VM is gone, the entry has
+	// moRef of the VM to replace, from status.members ("vm-42"): letters, digits, '-' and ':', at most 63. Once that VM is gone, the entry has
 	// no effect.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]+$`
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9:-]+$`
 	// +required
 	MoRef string `json:"moRef"`
 }

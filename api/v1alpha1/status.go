@@ -55,7 +55,8 @@ type VmGroupStatus struct {
 	// summary is the beginning of lastMessage, at most 100 bytes, for a column of kubectl get.
 	// +optional
 	Summary string `json:"summary,omitempty"`
-	// vCenterUUID is the instanceUuid of the vCenter that has the members. The server never acts on another vCenter.
+	// vCenterUUID is the instanceUuid of the vCenter that has the members. The server acts on another vCenter only if
+	// vm.codeconnect.vmworld.com/moved-to-vcenter names that.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
 	// conditions are Ready, VCenterReachable and MembersDiffer, and each other condition that is True. A condition that was True and cannot be
@@ -244,10 +245,12 @@ type Member struct {
 	// ordinal is the member's number in its group.
 	// +required
 	Ordinal int32 `json:"ordinal"`
-	// moRef is the VM's managed object reference, such as vm-42.
+	// moRef is the VM's managed object reference, such as vm-42. If the VM was in another vCenter, and isn't found in this one
+	// (vm.codeconnect.vmworld.com/moved-to-vcenter), that vCenter's instanceUuid follows: vm-42:6b1a….
 	// +required
 	MoRef string `json:"moRef"`
-	// instanceUUID is the VM's instanceUuid, which identifies it even when it comes back to vCenter with another moRef.
+	// instanceUUID is the instanceUuid that the server gave the VM, which identifies it even when it comes back to vCenter with another moRef, or when
+	// vCenter changes it.
 	// +optional
 	InstanceUUID string `json:"instanceUUID,omitempty"`
 	// vmPathName is the datastore path of the VM's .vmx file. It shows which file to register if the VM leaves vCenter's inventory.

@@ -54,6 +54,9 @@ func memberName(path *field.Path, name, group string) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, name, fmt.Sprintf("must be the name of a member of this group, such as %s-0", group))}
 }
 
+// recordedMoRef is a moRef as the status has it: that of a VM in another vCenter has the vCenter's instanceUuid, too.
+var recordedMoRef = regexp.MustCompile(`^[A-Za-z0-9:-]+$`)
+
 var moRef = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
 // validateReplace refuses a moRef that is listed twice. A name can occur with several moRefs, because entries for earlier VMs can remain in
@@ -69,8 +72,8 @@ func validateReplace(path *field.Path, wanted []Replacement, group string) (errs
 		switch {
 		case utf8.RuneCountInString(r.MoRef) > MaxMoRefLength:
 			errs = append(errs, field.TooLongCharacters(at, r.MoRef, MaxMoRefLength))
-		case !moRef.MatchString(r.MoRef):
-			errs = append(errs, field.Invalid(at, r.MoRef, "must be a VM's moRef, such as vm-42 (letters, digits and '-'); status.members has it"))
+		case !recordedMoRef.MatchString(r.MoRef):
+			errs = append(errs, field.Invalid(at, r.MoRef, "must be a VM's moRef, such as vm-42 (letters, digits, '-' and ':'); status.members has it"))
 		case seen[r.MoRef]:
 			errs = append(errs, field.Duplicate(at, r.MoRef))
 		}

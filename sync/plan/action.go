@@ -21,7 +21,8 @@ const (
 	// the adapters' MAC addresses. Later it updates tags and attributes. At its end it records in the stamp what it did, guarded by the VM's
 	// changeVersion.
 	Prepare Op = "Prepare"
-	// Restamp writes into a member's stamp what vCenter calls the VM now, guarded by the VM's changeVersion: its instanceUuid (VM.Renumbered).
+	// Restamp writes into a member's stamp what vCenter calls the VM now, guarded by the VM's changeVersion: its instanceUuid (VM.Renumbered), and
+	// the vCenter's own.
 	Restamp Op = "Restamp"
 	// SetRules creates, changes or removes the group's DRS rules, so that they match spec.placement and list the existing members.
 	SetRules Op = "SetRules"

@@ -24,6 +24,8 @@ import (
 //	  this one has the .vmx file of that one (a VM that was off and out of
 //	  use must also have been discovered with a host)                           the group's (Returned)
 //	  this one was discovered, and the file of that one is not known            the group's (Returned)
+//	  that one was in another vCenter, from which this one was migrated, and an
+//	  operator said that this vCenter has the group's VMs now                   the group's (Returned)
 //	  in the group's folder, and nothing says how it came, or of which file     the group's (Returned)
 //	  otherwise                                                                 a stray
 //	spec.adopt names it, it is at that place or in the group's folder, no
@@ -88,12 +90,14 @@ func Renumbered(had []string, instanceUUID, file, recordedFile string) bool {
 // Coming is a way into vCenter's inventory.
 type Coming string
 
-// The ways: by CreateVM_Task; by CloneVM_Task, from a VM or from a template; by RegisterVM_Task; and with a host that was added.
+// The ways: by CreateVM_Task; by CloneVM_Task, from a VM or from a template; by RegisterVM_Task; with a host that was added; and by a vMotion.
 const (
 	Created    Coming = "created"
 	Cloned     Coming = "cloned"
 	Registered Coming = "registered"
 	Discovered Coming = "discovered"
+	// Migrated is from another vCenter.
+	Migrated Coming = "migrated"
 )
 
 // Fate is what became of another VM that had a VM's instanceUuid. The zero value means that none is known.
@@ -127,6 +131,8 @@ type Evidence struct {
 	Former     Fate
 	FormerFile string
 	Arrival    Arrival
+	// Moved reports whether the former VM was in another vCenter, and an operator said that the group's VMs are in this one now (Moved).
+	Moved bool
 }
 
 // Stray is a VM with a group's stamp that nothing shows to be the group's.
@@ -194,6 +200,8 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return pending()
 	case c.Former != "" && (a.How == Created || a.How == Cloned):
 		return stray("it was %s%s, and the member with its instanceUuid had another moRef", a.How, a.by())
+	case c.Moved && a.How == Migrated:
+		return Returned, nil
 	case c.Former != "" && (a.How == Discovered && c.FormerFile == "" || c.FormerFile != "" && c.VM.File == c.FormerFile && (a.How == Discovered || c.Former != Left)):
 		return Returned, nil
 	case c.Former != "" && c.InFolder && a.How == "" && (c.FormerFile == "" || c.VM.File == ""), c.Former == HasVanished && c.InFolder && c.FormerFile == "":

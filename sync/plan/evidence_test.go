@@ -58,9 +58,17 @@ func TestWhatShowsThatAVMIsAGroups(t *testing.T) {
 		"back with its host":               {func(c *Evidence) { c.Former, c.Arrival.How = HasVanished, Discovered }, "Returned"},
 		"back with its host, unused":       {func(c *Evidence) { c.Former, c.Arrival.How = Left, Discovered }, "Returned"},
 		"back with its host, another file": {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = HasVanished, Discovered, "[ds] x/x.vmx" }, stray},
-		"back, registered":                 {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = HasVanished, Registered, c.VM.File }, "Returned"},
-		"back, registered in place":        {func(c *Evidence) { c.Former, c.Arrival.How, c.InFolder = HasVanished, Registered, true }, "Returned"},
-		"unused, registered":               {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = Left, Registered, c.VM.File }, stray},
+		"migrated from the former vCenter": {func(c *Evidence) {
+			c.Former, c.Moved, c.FormerFile, c.Arrival.How = HasVanished, true, "[ds2] x/x.vmx", Migrated
+		}, "Returned"},
+		"migrated, without an operator's word": {func(c *Evidence) { c.Former, c.FormerFile, c.Arrival.How = HasVanished, "[ds2] x/x.vmx", Migrated }, stray},
+		"registered in another vCenter, another file": {func(c *Evidence) {
+			c.Former, c.Moved, c.FormerFile, c.Arrival.How = HasVanished, true, "[ds2] x/x.vmx", Registered
+		}, stray},
+		"cloned in another vCenter": {func(c *Evidence) { c.Former, c.Moved, c.Arrival.How = HasVanished, true, Cloned }, stray},
+		"back, registered":          {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = HasVanished, Registered, c.VM.File }, "Returned"},
+		"back, registered in place": {func(c *Evidence) { c.Former, c.Arrival.How, c.InFolder = HasVanished, Registered, true }, "Returned"},
+		"unused, registered":        {func(c *Evidence) { c.Former, c.Arrival.How, c.FormerFile = Left, Registered, c.VM.File }, stray},
 		"another file, registered": {func(c *Evidence) {
 			c.Former, c.Arrival.How, c.FormerFile, c.InFolder = HasVanished, Registered, "[ds] x/x.vmx", true
 		}, strayThatHolds},

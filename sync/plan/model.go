@@ -55,6 +55,9 @@ func Apply(o *Observed, a Action) {
 		return
 	}
 	vm.change(a, o.Now)
+	if a.Op == Restamp && vm.VCenter != "" {
+		vm.VCenter = s.VCenter
+	}
 	o.answer(vm, a.Op)
 }
 

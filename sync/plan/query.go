@@ -20,6 +20,10 @@ type Query struct {
 	// RecordedIn is the vCenter (its about.instanceUuid) that has the recorded VMs; empty if unknown. The server doesn't look them up in
 	// another vCenter: there the same moRefs are other VMs, so that vCenter can't say whether these are gone.
 	RecordedIn string
+	// Awaits reports whether the operator says that VMs from another vCenter may still be on their way to this one.
+	Awaits bool
+	// group is the group itself, for In.
+	group *v1alpha1.VmGroup
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and where the template is.
@@ -37,6 +41,20 @@ type Query struct {
 	// Preview marks a dry run, perhaps for a group that was never applied. The answer has only what the inventory already knows: the inventory
 	// neither remembers the query nor reads anything for it.
 	Preview bool
+}
+
+// In returns what the group needs to know from a vCenter, if an operator said that this one has its VMs now (Moved). Otherwise it returns q.
+func (q Query) In(vcenter string) Query {
+	if q.group == nil {
+		return q
+	}
+	moved := Moved(q.group, vcenter)
+	if moved == q.group {
+		return q
+	}
+	of := queryOf(moved, q.Finalizing)
+	q.Recorded, q.Kept, q.GivenUp, q.Strays, q.RecordedIn, q.Awaits = of.Recorded, of.Kept, of.GivenUp, of.Strays, of.RecordedIn, true
+	return q
 }
 
 // Query returns what the group needs to know from vCenter.
@@ -57,7 +75,7 @@ func (o *Observed) Query() Query {
 
 // queryOf returns what a group needs to know from vCenter.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, GivenUp: g.Status.GivenUp, Strays: g.Status.Strays, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
+	ask := Query{group: g, Template: g.Spec.Template, Recorded: g.Status.Members, GivenUp: g.Status.GivenUp, Strays: g.Status.Strays, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, Rules: RulesOf(&g.Spec)}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {

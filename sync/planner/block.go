@@ -4,6 +4,8 @@ package planner
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -22,9 +24,13 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	case !s.Known:
 		return false, f.outage()
 	}
-	if was, what := f.madeIn(); was != "" && was != s.VCenter {
+	if was, what := f.madeIn(); was != "" && was != s.VCenter && f.staleMoRefs != "" && f.Group.MovedTo() == s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
-			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or change the group's label back", what, was, s.VCenter)}
+			"the %s were created in vCenter %s, whose moRefs are other VMs' in %s: remove those in %s", what, was, s.VCenter, f.staleMoRefs)}
+	} else if was != "" && was != s.VCenter {
+		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
+			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or change the group's label back; "+
+				"or, if this vCenter has the VMs now, set the annotation %s=%[3]s", what, was, s.VCenter, v1alpha1.AnnotationMovedTo)}
 	}
 	if f.Finalizing {
 		return true, f.undeletable()
@@ -52,6 +58,17 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 			"%s was destroyed with the server's account, but not by this process: the server waits for the group's next hook call", name)}
 	}
 	return true, nil
+}
+
+// moRefsIn names a field of the spec that has moRefs; empty if there is none.
+func moRefsIn(spec *v1alpha1.VmGroupSpec) string {
+	switch {
+	case len(spec.Replace) > 0:
+		return "spec.replace"
+	case slices.ContainsFunc(spec.Adopt, func(entry string) bool { return !strings.Contains(entry, "/") }):
+		return "spec.adopt"
+	}
+	return ""
 }
 
 // superseded returns a fault if the group's spec was newer before: by the members' stamps, or by an earlier hook call.
@@ -185,6 +202,9 @@ func (f *facts) disksLost() *plan.Fault {
 // group without members, VMs in quarantine and persistent disks. Disks alone don't delay a deletion: the status lists them until the group
 // ends, and an install for another vCenter can't do anything about them.
 func (f *facts) madeIn() (vcenter, what string) {
+	if f.Group.Status.VCenterUUID == f.State.VCenter { // VMs that came from another vCenter have its name in their stamps for a moment
+		return "", ""
+	}
 	for i := range f.State.VMs {
 		if was := f.State.VMs[i].VCenter; was != "" && was != f.State.VCenter {
 			return was, "members"

@@ -41,12 +41,22 @@ type facts struct {
 	instances map[string]bool
 	// templates are the members that were converted to templates: instanceUuids by moRef.
 	templates map[string]string
+	// staleMoRefs is the field of the spec with moRefs of the vCenter that had the group's VMs before the one that is connected; empty if there is none.
+	staleMoRefs string
 	// disksNow are the persistent disks that the next status lists, disksListed those that the stored status lists.
 	disksNow, disksListed disksByOrdinal
 }
 
 func factsOf(o *plan.Observed) *facts {
-	f := &facts{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec),
+	staleMoRefs := ""
+	if o.State.Known {
+		if moved := plan.Moved(o.Group, o.State.VCenter); o.Finalizing || o.Group.Status.VCenterUUID == o.State.VCenter {
+			o.Group = moved
+		} else if staleMoRefs = moRefsIn(&o.Group.Spec); staleMoRefs == "" {
+			o.Group = moved
+		}
+	}
+	f := &facts{Observed: o, staleMoRefs: staleMoRefs, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec),
 		allocation: plan.AllocationOf(&o.Group.Spec), departed: o.State.Departed(), instances: make(map[string]bool, len(o.State.VMs))}
 	for i := range o.State.VMs {
 		f.instances[o.State.VMs[i].InstanceUUID] = true

@@ -195,7 +195,7 @@ func (s *sets) givesUp(m *v1alpha1.Member) bool {
 		return false
 	case f.isListedGivenUp(m.InstanceUUID):
 		return true
-	case f.policy.ReplaceMissing == 0 || m.VanishedAt.IsZero():
+	case f.policy.ReplaceMissing == 0 || m.VanishedAt.IsZero() || plan.VCenterOf(m.MoRef) != "": // it may be on its way from another vCenter
 		return false
 	}
 	due := m.VanishedAt.Add(f.policy.ReplaceMissing)
@@ -208,7 +208,7 @@ func (s *steps) holdMissing() {
 	for i := range s.sets.notFound {
 		if m := &s.sets.notFound[i]; m.missing {
 			s.faults = append(s.faults, named{Who: plan.MemberName(s.facts.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
-				NeedsOperator: s.facts.policy.ReplaceMissing == 0 || s.facts.Finalizing, Message: s.facts.missingText(m)}})
+				NeedsOperator: s.facts.policy.ReplaceMissing == 0 || s.facts.Finalizing || plan.VCenterOf(m.MoRef) != "", Message: s.facts.missingText(m)}})
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (f *facts) missingText(m *notFoundMember) string {
 	switch {
 	case f.Finalizing:
 		return text + ", and the server removes it; or leave it behind: " + name + "; or, once the other VMs are removed, leave all VMs like this one behind with the annotation " + v1alpha1.AnnotationAbandon + "=true"
-	case f.policy.ReplaceMissing > 0:
+	case f.policy.ReplaceMissing > 0 && plan.VCenterOf(m.MoRef) == "":
 		return text + fmt.Sprintf(", or the server replaces it %d s after it vanished (spec.healing.replaceVanishedAfterSeconds)", int(f.policy.ReplaceMissing.Seconds()))
 	}
 	return text + ", or, if it is permanently gone, " + name

@@ -86,13 +86,22 @@ var nextSteps = [allNeeds]func(s *steps, m *member, why string){
 	needsClone:       (*steps).makeClone,
 }
 
-// restamp brings the stamps of VMs up to date of which vCenter changed the instanceUuid. No other step acts on such a VM: by its stamp, it is a copy.
+// restamp brings the stamps of VMs up to date that came from another vCenter, or of which vCenter changed the instanceUuid. No other step acts on such a
+// VM before: by its stamp, it is a copy, or another vCenter's.
 func (s *steps) restamp() {
 	for m := range s.decision.allVMs() {
-		if m.Renumbered != "" && m.Reachable {
-			m.begins(restamping, s.act(plan.Action{Op: plan.Restamp, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				Reason: fmt.Sprintf("its instanceUuid was %s, and was changed to %s in vCenter", m.InstanceUUID, m.Renumbered)}))
+		reason := ""
+		switch {
+		case m.MoRef == "" || !m.Reachable:
+			continue
+		case m.Renumbered != "":
+			reason = fmt.Sprintf("its instanceUuid was %s, and was changed to %s in vCenter", m.InstanceUUID, m.Renumbered)
+		case m.VCenter != "" && m.VCenter != s.facts.State.VCenter:
+			reason = fmt.Sprintf("it was in vCenter %s, and is in %s now", m.VCenter, s.facts.State.VCenter)
+		default:
+			continue
 		}
+		m.begins(restamping, s.act(plan.Action{Op: plan.Restamp, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: reason}))
 	}
 }
 

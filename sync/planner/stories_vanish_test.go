@@ -51,6 +51,35 @@ var vanishStories = map[string]func(*story){
 		s.happens("another template: the others are replaced", edit(func(spec *v1alpha1.VmGroupSpec) { spec.CPU, spec.Update.Resize = 4, v1alpha1.ResizeReplace }))
 		s.happens("its host is back, and the VM with another moRef", comeBack(1, "new-web-1"))
 	},
+	"another vCenter": func(s *story) {
+		var kept []plan.VM
+		here := func(there plan.VM) plan.VM {
+			there.MoRef += "-here"
+			return there
+		}
+		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
+		s.happens("three members are applied, to be replaced ten minutes after they vanish", edit(func(spec *v1alpha1.VmGroupSpec) {
+			spec.Healing.ReplaceVanishedAfterSeconds = new(int32(600))
+		}))
+		s.happens("another vCenter answers", func(o *plan.Observed) {
+			kept, o.State.VMs, o.State.VCenter = slices.Clone(o.State.VMs), nil, "another"
+		})
+		s.happens("an operator says that it has the VMs, but the spec has moRefs", func(o *plan.Observed) {
+			o.Group.Annotations = map[string]string{v1alpha1.AnnotationMovedTo: "another"}
+			edit(func(spec *v1alpha1.VmGroupSpec) { spec.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: "vm-9"}} })(o)
+		})
+		s.happens("without them: two have come, and one has not", func(o *plan.Observed) {
+			edit(func(spec *v1alpha1.VmGroupSpec) { spec.Replace = nil })(o)
+			x := &kept[2]
+			o.State.VMs = []plan.VM{here(kept[0]), here(kept[1])}
+			o.State.Vanished = []plan.Vanished{{MoRef: x.MoRef + ":" + x.VCenter, InstanceUUID: x.InstanceUUID, Name: x.Name, Ordinal: 2, How: "it was in vCenter " + x.VCenter}}
+		})
+		s.happens("an hour later", func(o *plan.Observed) { o.Now = o.Now.Add(time.Hour) })
+		s.happens("the third comes, and the annotation goes", func(o *plan.Observed) {
+			o.Group.Annotations, o.State.Vanished = nil, nil
+			o.State.VMs = append(slices.Clip(o.State.VMs), here(kept[2]))
+		})
+	},
 	"another instanceUuid": func(s *story) {
 		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
 		s.happens("three members are applied", nothing)

@@ -32,8 +32,12 @@ const arrivalsMost = 1000
 // roundMost bounds the queries of one round: anybody can write stamps into any number of VMs.
 const roundMost = 16
 
+// migrated is the type of the event of a VM that was migrated from another vCenter, as monitoring software names it (sexigraf, "Looking for xvmotioned
+// vms aka DstVmMigratedEvent").
+const migrated = "com.vmware.vc.vm.DstVmMigratedEvent"
+
 // kinds are the events that say how a VM came, or which instanceUuid it had until vCenter, or a person, changed it.
-var kinds = []string{"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent", "VmInstanceUuidChangedEvent", "VmInstanceUuidConflictEvent"}
+var kinds = []string{migrated, "VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent", "VmInstanceUuidChangedEvent", "VmInstanceUuidConflictEvent"}
 
 // Inventory has the VMs whose arrivals are to be found out.
 type Inventory interface {
@@ -187,7 +191,11 @@ func hadBy(event types.BaseEvent) string {
 }
 
 func comingOf(event types.BaseEvent) plan.Coming {
-	switch event.(type) {
+	switch e := event.(type) {
+	case *types.EventEx:
+		if e.EventTypeId == migrated {
+			return plan.Migrated
+		}
 	case *types.VmCreatedEvent:
 		return plan.Created
 	case *types.VmClonedEvent, *types.VmDeployedEvent:

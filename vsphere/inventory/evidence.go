@@ -332,8 +332,9 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 			Recorded: n.requests.isProven(ref.UID, vm.MoRef, vm.InstanceUUID) || lists(known.members, vm),
 			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
 			Listed:   slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool { return s.MoRef == vm.MoRef && sameVM(s.InstanceUUID, vm.InstanceUUID) })}
-		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder)
+		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder && vm.VCenter == n.vcenter)
 		c.Former, c.FormerFile = n.formerOf(vm, known, formers)
+		c.Moved = plan.VCenterOf(known.former[vm.InstanceUUID].moRef) != "" && c.Former != ""
 		if a, read := e.arrivals[vm.MoRef]; read && a.instanceUUID == vm.InstanceUUID {
 			c.Arrival = a.Arrival
 		}
@@ -452,6 +453,8 @@ func (n *Inventory) fateOf(id plan.VMID, of string) plan.Fate {
 	}
 	m := missing.find(id)
 	switch {
+	case plan.VCenterOf(id.MoRef) != "" && m == nil: // in quarantine, or on standby
+		return plan.Left
 	case shown != nil && shown.Own != own, unstamped && id.InstanceUUID != own:
 		return plan.There
 	case shown != nil:

@@ -154,6 +154,30 @@ func (n *Inventory) missLocked(m Missing) {
 	}
 }
 
+// hasMoved reports whether the record of a VM in another vCenter is over: another record is the VM's now. Nothing is asked about such a VM: here, its
+// moRef is another's, or none's. One in quarantine or on standby is awaited as long as the operator says so. The caller holds mu.
+func (n *Inventory) hasMoved(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	if g := n.objects.groups[uid]; g != nil {
+		for ref, m := range g.refs {
+			if m.InstanceUUID == r.InstanceUUID && n.requests.isProven(uid, ref, r.InstanceUUID) {
+				return true
+			}
+		}
+	}
+	if kept {
+		return !ask.Awaits
+	}
+	m := recordedMissing(uid, r, false, false)
+	if n.requests.missing.find(m.id()) == nil && !ask.Preview {
+		m.How = "it was in vCenter " + plan.VCenterOf(r.MoRef) + ", and in this one nothing is shown to be it"
+		m.Since, m.asked = time.Now(), true
+		n.requests.missing.put(&m)
+	}
+	return false
+}
+
 // forgetFormer records that a VM left vCenter after its stamp was removed: it is no longer a member, so it is not missing. The caller holds
 // mu.
 func (q *requests) forgetFormer(id plan.VMID) {
@@ -230,13 +254,15 @@ func (q *requests) forgetMissing() {
 // OnMissing makes the inventory call lost, which must not block, whenever a VM is found missing. Call it before anything is published.
 func (n *Inventory) OnMissing(lost func()) { n.lost = lost }
 
-// Missing lists the missing VMs.
+// Missing lists the missing VMs that were in this vCenter.
 func (n *Inventory) Missing() []Missing {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
 	all := make([]Missing, 0, len(n.requests.missing.all))
 	for _, m := range n.requests.missing.all {
-		all = append(all, *m)
+		if plan.VCenterOf(m.MoRef) == "" { // this vCenter's events are about its own
+			all = append(all, *m)
+		}
 	}
 	slices.SortFunc(all, func(a, b Missing) int {
 		return cmp.Or(strings.Compare(a.MoRef, b.MoRef), strings.Compare(a.InstanceUUID, b.InstanceUUID))

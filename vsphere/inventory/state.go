@@ -20,6 +20,7 @@ import (
 func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	ask = ask.In(n.vcenter)
 	s := plan.VCenterState{Known: n.known, UnknownSince: n.unknownSince, Fault: n.fault, VCenter: n.vcenter}
 	g := n.objects.groups[ref.UID]
 	var others []plan.VM
@@ -109,6 +110,9 @@ const unstampedDelay = 5 * time.Second
 //
 // kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
+	if plan.VCenterOf(r.MoRef) != "" {
+		return n.hasMoved(uid, r, kept, ask)
+	}
 	id, reused, copied := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false, false
 	if m := n.objects.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
