@@ -233,3 +233,20 @@ func TestWhatToDoIsSaidWhereItIsNeeded(t *testing.T) {
 		t.Errorf("only %d", said)
 	}
 }
+
+// A healthy group with a stray was said to wait because of it.
+func TestAGroupWithAStrayDoesNotWaitForIt(t *testing.T) {
+	t.Parallel()
+	g := quiet()
+	g.Phase = v1alpha1.PhaseRunning
+	stray := plan.FaultReport{Condition: v1alpha1.ConditionStrayVMs, Reason: plan.ReasonStrayVM, Message: "web-1 (vm-43): it was cloned by eve"}
+	g.Faults = []plan.FaultReport{stray}
+	group, overview := shown(t, g)
+	says(t, group, "Problems, and what to do StrayVM", "cloned by eve", "What to do: To make the VM the member", "None: the group is as its spec says.")
+	says(t, overview, "StrayVM")
+
+	g.Phase = v1alpha1.PhaseError
+	g.Faults = []plan.FaultReport{stray, {Condition: v1alpha1.ConditionMembersVanished, Reason: plan.ReasonMemberVanished, Message: "web-7 is gone"}}
+	group, _ = shown(t, g)
+	says(t, group, "None: the group waits because of the above MemberVanished.")
+}

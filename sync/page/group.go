@@ -201,7 +201,7 @@ func (b *groupBody) noNext() string {
 			}
 		}
 	case stateRunning:
-		if len(b.Running) == 0 && len(b.Blocks) == 0 {
+		if len(b.Running) == 0 && b.waitsFor() == "" {
 			return "None: the group is as its spec says."
 		}
 	}
@@ -209,10 +209,21 @@ func (b *groupBody) noNext() string {
 	if len(b.Running) > 0 {
 		none = "None beyond the steps in progress"
 	}
-	if len(b.Blocks) > 0 {
-		return none + ": the group waits because of the above " + b.Blocks[0].Reason + "."
+	if why := b.waitsFor(); why != "" {
+		return none + ": the group waits because of the above " + why + "."
 	}
 	return none + "."
+}
+
+// waitsFor returns the reason of the first problem for which the group waits. It waits for no stray as such: a member that waits for one has a
+// problem of its own.
+func (b *groupBody) waitsFor() string {
+	for i := range b.Blocks {
+		if b.Blocks[i].Condition != v1alpha1.ConditionStrayVMs {
+			return b.Blocks[i].Reason
+		}
+	}
+	return ""
 }
 
 // progressOf returns the progress of the update; nil if there is none.

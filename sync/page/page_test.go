@@ -127,7 +127,7 @@ func TestAnOrdinaryRollIsNotShownAsBlocked(t *testing.T) {
 		{Condition: v1alpha1.ConditionTemplateChanged, Reason: "TemplateChanged", Message: "members that were cloned from another version of the template t: web-0; they are replaced"}}
 	p := New(Config{Source: &source{groups: []plan.Report{g}}})
 	_, body, _ := get(p, "/ui/groups/shop/web", "")
-	if text := textOf(t, body); strings.Contains(text, "What blocks") ||
+	if text := textOf(t, body); strings.Contains(text, "Problems,") ||
 		!strings.Contains(text, "Members DiffersFromSpec web-0 was cloned from another template TemplateChanged members that were cloned from another version of the template t") {
 		t.Errorf("the group: %s", text)
 	}
@@ -136,8 +136,8 @@ func TestAnOrdinaryRollIsNotShownAsBlocked(t *testing.T) {
 	}
 	g.Faults = append(g.Faults, plan.FaultReport{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: "1 of 3 are updated"})
 	_, body, _ = get(New(Config{Source: &source{groups: []plan.Report{g}}}), "/ui/groups/shop/web", "")
-	if text := textOf(t, body); !strings.Contains(text, "What blocks, and what to do UpdateHeld 1 of 3 are updated") {
-		t.Errorf("held: %s; want %q in the text", text, "What blocks, and what to do UpdateHeld 1 of 3 are updated")
+	if text := textOf(t, body); !strings.Contains(text, "Problems, and what to do UpdateHeld 1 of 3 are updated") {
+		t.Errorf("held: %s; want %q in the text", text, "Problems, and what to do UpdateHeld 1 of 3 are updated")
 	}
 }
 
