@@ -34,17 +34,24 @@ type Cluster struct {
 	// Dir is its directory: data, certificates, logs.
 	Dir string
 
-	bin     string
-	tokens  map[User]string
-	etcd    *Process
-	api     *Process
-	manager *Process
-	apiArgs []string
-	apiPort int
+	bin      string
+	tokens   map[User]string
+	etcd     *Process
+	api      *Process
+	manager  *Process
+	etcdArgs []string
+	etcdURL  string
+	apiArgs  []string
+	apiPort  int
 }
 
 // New starts etcd and kube-apiserver from the binaries in bin. Their files go into dir, which must exist.
-func New(bin, dir string) (c *Cluster, err error) {
+func New(bin, dir string) (*Cluster, error) { return from("", bin, dir) }
+
+// From starts another cluster from a backup of etcd, with files in dir, which must exist.
+func (c *Cluster) From(backup, dir string) (*Cluster, error) { return from(backup, c.bin, dir) }
+
+func from(backup, bin, dir string) (c *Cluster, err error) {
 	c = &Cluster{Dir: dir, bin: bin, tokens: map[User]string{Admin: rand.Text(), Metacontroller: rand.Text(), controllers: rand.Text()}}
 	defer func() {
 		if err != nil {
@@ -58,16 +65,19 @@ func New(bin, dir string) (c *Cluster, err error) {
 	if err := c.writeFiles(); err != nil {
 		return nil, err
 	}
-	client, peer := local("http", ports[0]), local("http", ports[1])
-	if c.etcd, err = StartApart(dir, "etcd", c.Binary("etcd"), "-data-dir", c.file("data"), "-listen-client", client, "-listen-peer", peer); err != nil {
-		return nil, err
+	if backup != "" {
+		if err := os.CopyFS(c.data(), os.DirFS(backup)); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.etcd.Await(func() error { return get(http.DefaultClient, client+"/health", "") }); err != nil {
+	c.etcdURL = local("http", ports[0])
+	c.etcdArgs = []string{"-data-dir", c.data(), "-listen-client", c.etcdURL, "-listen-peer", local("http", ports[1])}
+	if err := c.startEtcd(); err != nil {
 		return nil, err
 	}
 	c.apiPort = ports[2]
 	c.apiArgs = []string{
-		"--etcd-servers=" + client, "--endpoint-reconciler-type=none",
+		"--etcd-servers=" + c.etcdURL, "--endpoint-reconciler-type=none",
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiPort),
 		"--cert-dir=" + dir, // kube-apiserver creates its own certificate there
 		"--service-account-key-file=" + c.file("accounts.key"), "--service-account-signing-key-file=" + c.file("accounts.key"),
@@ -76,6 +86,44 @@ func New(bin, dir string) (c *Cluster, err error) {
 		"--audit-policy-file=" + c.file("audit.yaml"), "--audit-log-path=" + c.auditLog(),
 	}
 	return c, c.StartAPIServer()
+}
+
+func (c *Cluster) data() string { return c.file("data") }
+
+func (c *Cluster) startEtcd() (err error) {
+	if c.etcd, err = StartApart(c.Dir, "etcd", c.Binary("etcd"), c.etcdArgs...); err != nil {
+		return err
+	}
+	return c.etcd.Await(func() error { return get(http.DefaultClient, c.etcdURL+"/health", "") })
+}
+
+// Backup copies etcd's data into a new directory, while neither etcd nor kube-apiserver runs.
+func (c *Cluster) Backup(to string) error {
+	return c.withoutEtcd(func() error { return os.CopyFS(to, os.DirFS(c.data())) })
+}
+
+// Restore replaces etcd's data by a backup.
+func (c *Cluster) Restore(backup string) error {
+	return c.withoutEtcd(func() error {
+		if err := os.RemoveAll(c.data()); err != nil {
+			return err
+		}
+		return os.CopyFS(c.data(), os.DirFS(backup))
+	})
+}
+
+func (c *Cluster) withoutEtcd(change func() error) error {
+	c.KillAPIServer()
+	if err := c.etcd.Stop(); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	if err := c.startEtcd(); err != nil {
+		return err
+	}
+	return c.StartAPIServer()
 }
 
 func local(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
