@@ -81,10 +81,12 @@ type Arrival struct {
 }
 
 // Renumbered reports whether a VM, which has a copy of a member's stamp and the moRef in the member's record, is that member, and vCenter changed its
-// instanceUuid. In one life of a vCenter, a moRef is one VM's, so an event that the VM with this moRef had the member's instanceUuid says so. A restore
-// of vCenter gives moRefs to other VMs, such as a copy of the member's files: so the VM must also have the member's .vmx file, if both are known.
-func Renumbered(had []string, instanceUUID, file, recordedFile string) bool {
-	return slices.Contains(had, instanceUUID) && (file == "" || recordedFile == "" || file == recordedFile)
+// instanceUuid. In one life of a vCenter, a moRef is one VM's, so an event that the VM with this moRef had an instanceUuid of the member says so: stamped
+// are those in the stamp, if vCenter changed it before. A restore of vCenter gives moRefs to other VMs, such as a copy of the member's files: so the VM must
+// also have the member's .vmx file, if both are known.
+func Renumbered(had []string, file, recordedFile string, stamped ...string) bool {
+	is := func(id string) bool { return id != "" && slices.Contains(stamped, id) }
+	return slices.ContainsFunc(had, is) && (file == "" || recordedFile == "" || file == recordedFile)
 }
 
 // Coming is a way into vCenter's inventory.

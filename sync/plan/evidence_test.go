@@ -157,8 +157,10 @@ func TestWhatShowsThatVCenterChangedAnInstanceUUID(t *testing.T) {
 		"no event":                  {nil, "[ds] a/a.vmx", "[ds] a/a.vmx", false},
 		"an event of another":       {[]string{"x"}, "[ds] a/a.vmx", "[ds] a/a.vmx", false},
 		"another file":              {[]string{"u"}, "[ds] copy/a.vmx", "[ds] a/a.vmx", false},
+		"changed again":             {[]string{"u2"}, "[ds] a/a.vmx", "[ds] a/a.vmx", true},
+		"an event without an id":    {[]string{""}, "[ds] a/a.vmx", "[ds] a/a.vmx", false},
 	} {
-		if got := Renumbered(c.had, "u", c.file, c.recorded); got != c.want {
+		if got := Renumbered(c.had, c.file, c.recorded, "u", "u2", ""); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

@@ -309,7 +309,7 @@ var defects = []defect{
 		"case c.Former != \"\" && (a.How == Discovered && c.FormerFile == \"\" ||", "case c.Former != \"\" && (a.How == Discovered ||",
 		[]layer{{"./sync/plan", "."}, through("IsNoMissingMemberBack")}},
 	{"evidence: a copy at a member's moRef is the member, without an event", "sync/plan/evidence.go",
-		"return slices.Contains(had, instanceUUID) && ", "return (had == nil || slices.Contains(had, instanceUUID)) && ",
+		"return slices.ContainsFunc(had, is) && ", "return (had == nil || slices.ContainsFunc(had, is)) && ",
 		[]layer{{"./sync/plan", "InstanceUUID"}, through("ThatNoEventShows")}},
 	{"evidence: vCenter's change of an instanceUuid isn't written into the stamp", "sync/planner/nextsteps.go",
 		"m.Renumbered != \"\"", "false",

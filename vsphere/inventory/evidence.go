@@ -47,6 +47,12 @@ type proof struct {
 	instanceUUID string
 }
 
+// copied is what the stamp of a copy says: whose it is, and the instanceUuid that vCenter had changed to.
+type copied struct {
+	proof
+	present string
+}
+
 type arrival struct {
 	instanceUUID string
 	plan.Arrival
@@ -151,7 +157,7 @@ func (n *Inventory) Tell(s Sought, a plan.Arrival) {
 // holds mu.
 func (n *Inventory) renumbers(uid types.UID, r *v1alpha1.Member, x *unmanagedVM, preview bool) bool {
 	of := proof{uid, r.InstanceUUID}
-	if x.copyOf != of || r.InstanceUUID == "" {
+	if x.copyOf.proof != of || r.InstanceUUID == "" {
 		return false
 	}
 	n.requests.mu.Lock()
@@ -161,7 +167,7 @@ func (n *Inventory) renumbers(uid types.UID, r *v1alpha1.Member, x *unmanagedVM,
 	switch read = read && a.instanceUUID == x.instanceUUID; {
 	case !read && !preview:
 		n.seekLocked(Sought{VMID: plan.VMID{MoRef: r.MoRef, InstanceUUID: x.instanceUUID}, UID: uid, Patient: true, Copy: true})
-	case read && !plan.Renumbered(a.Had, r.InstanceUUID, "", ""):
+	case read && !plan.Renumbered(a.Had, "", "", r.InstanceUUID, x.copyOf.present):
 		return false
 	case read && !preview && n.want != nil && e.renumbered[r.MoRef] != (renumbered{of, x.instanceUUID, r.VMPathName}):
 		e.renumbered[r.MoRef] = renumbered{of, x.instanceUUID, r.VMPathName}
@@ -171,14 +177,14 @@ func (n *Inventory) renumbers(uid types.UID, r *v1alpha1.Member, x *unmanagedVM,
 }
 
 // isRenumbered reports whether a copy, of which all properties were read, is the member whose stamp it has.
-func (q *requests) isRenumbered(m *Machine, of proof) bool {
+func (q *requests) isRenumbered(m *Machine, of copied) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	is, a := q.evidence.renumbered[m.MoRef], q.evidence.arrivals[m.MoRef]
-	if !m.Whole || is.proof != of || is.own != m.InstanceUUID || a.instanceUUID != m.InstanceUUID {
+	if !m.Whole || is.proof != of.proof || is.own != m.InstanceUUID || a.instanceUUID != m.InstanceUUID {
 		return false
 	}
-	if !plan.Renumbered(a.Had, of.instanceUUID, m.File, is.file) {
+	if !plan.Renumbered(a.Had, m.File, is.file, of.instanceUUID, of.present) {
 		a.Had = nil
 		q.evidence.arrivals[m.MoRef] = a
 		return false

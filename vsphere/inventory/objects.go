@@ -63,7 +63,7 @@ type unmanagedVM struct {
 	// instanceUUID distinguishes the VM from a later one with the same moRef; empty if unknown.
 	instanceUUID string
 	// copyOf is what the VM's stamp says, if the VM's instanceUuid is not the stamp's.
-	copyOf proof
+	copyOf copied
 }
 
 // machine returns the name and place of a known VM. The caller holds mu.

@@ -100,7 +100,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	has, owner := n.requests.ownerOf(m, old)
 	if old != nil && old.Own != m.InstanceUUID && !(owner == stamp.Ours && has.InstanceUUID == old.InstanceUUID) {
 		// vCenter changed its instanceUuid, or was restored, and gave the moRef to another VM
-		n.miss(old, true, copyOf(m, owner) == proof{old.Stamp.UID, old.InstanceUUID})
+		n.miss(old, true, copyOf(m, owner).proof == proof{old.Stamp.UID, old.InstanceUUID})
 		n.objects.leave(m.MoRef, w)
 		old = nil
 	}
@@ -319,22 +319,22 @@ func (q *requests) ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
 		return old.Stamp, stamp.Ours
 	}
 	has, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
-	if of := copyOf(m, owner); of != (proof{}) && q.isRenumbered(m, of) {
-		if copied, err := stamp.Decode(m.StampText); err == nil {
-			return copied, stamp.Ours
+	if of := copyOf(m, owner); of != (copied{}) && q.isRenumbered(m, of) {
+		if has, err := stamp.Decode(m.StampText); err == nil {
+			return has, stamp.Ours
 		}
 	}
 	return has, owner
 }
 
 // copyOf returns what the stamp of a copy says; zero if the VM is none.
-func copyOf(m *Machine, owner stamp.Owner) proof {
+func copyOf(m *Machine, owner stamp.Owner) copied {
 	if owner != stamp.Unmanaged || m.StampText == "" {
-		return proof{}
+		return copied{}
 	}
 	s, err := stamp.Decode(m.StampText)
 	if err != nil {
-		return proof{}
+		return copied{}
 	}
-	return proof{s.UID, s.InstanceUUID}
+	return copied{proof{s.UID, s.InstanceUUID}, s.Present}
 }

@@ -113,7 +113,7 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 	if plan.VCenterOf(r.MoRef) != "" {
 		return n.hasMoved(uid, r, kept, ask)
 	}
-	id, reused, copied := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false, false
+	id, reused, isCopy := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false, false
 	if m := n.objects.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
 			return m.Stamp.UID != uid
@@ -126,7 +126,7 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		if n.renumbers(uid, r, &x, ask.Preview) {
 			return false
 		}
-		reused, copied = true, x.copyOf == proof{uid, r.InstanceUUID}
+		reused, isCopy = true, x.copyOf.proof == proof{uid, r.InstanceUUID}
 	}
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
@@ -137,7 +137,7 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		return false
 	}
 	if reused {
-		n.missLocked(recordedMissing(uid, r, true, copied))
+		n.missLocked(recordedMissing(uid, r, true, isCopy))
 		return false
 	}
 	if _, asked := n.requests.awaited[r.MoRef]; n.want != nil && !asked && (kept || n.requests.missing.find(id) == nil) {
