@@ -1,8 +1,10 @@
 package test
 
 import (
+	"flag"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -108,6 +111,11 @@ func TestAGroupGoesOnInAnotherVCenterThatAnOperatorNames(t *testing.T) {
 				g := s.group("web", 3)
 				g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true}}
 				g.Spec.Healing.ReplaceVanishedAfterSeconds = new(int32(600))
+				g.Spec.Tags = []v1alpha1.Tag{{Category: "env", Name: "prod"}}
+				for _, r := range []*rig{m.first, m.second} {
+					_, err := r.AddTag("env", "prod")
+					r.must(err)
+				}
 				was := up(t, g).Status
 				m.leave(t, s, g)
 				m.changesNothing(t, g, v1alpha1.AnnotationMovedTo+"="+m.second.InstanceUUID())
@@ -140,6 +148,10 @@ func TestAGroupGoesOnInAnotherVCenterThatAnOperatorNames(t *testing.T) {
 				for _, vm := range m.second.VMs() {
 					if s, err := stampOf(vm); err == nil && (s.VCenter != m.second.InstanceUUID() || !isOn(vm)) {
 						t.Errorf("the stamp of %s names the vCenter %s, or the VM is off", vm.Name, s.VCenter)
+					} else if err == nil {
+						tags, err := m.second.TagsOf(vm.Path)
+						m.second.must(err)
+						equal(t, tags, []string{"env/prod"})
 					}
 				}
 				if n := m.second.Calls()["CloneVM_Task"]; n > 0 || len(g.Status.Disks) != 3 {
@@ -300,4 +312,82 @@ func TestAGroupGoesBackToItsVCenter(t *testing.T) {
 			t.Errorf("%d clones; want 2", n)
 		}
 	})
+}
+
+var (
+	movedSeed  = flag.Uint64("moved.seed", 1, "the seed of the first life that moves to another vCenter")
+	movedSeeds = flag.Int("moved.seeds", 0, "how many such lives run; 0: 20, or 2 in a thin run")
+)
+
+// In whatever order, way and intervals VMs come to another vCenter, and whenever the server restarts, the group is there what it was: nothing is cloned.
+func TestLivesThatMoveToAnotherVCenter(t *testing.T) {
+	t.Parallel()
+	lives := uint64(*movedSeeds)
+	if lives == 0 {
+		lives = thin.Of(uint64(20), 10)
+	}
+	for seed := *movedSeed; seed < *movedSeed+lives; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { liveThatMoves(t, rand.New(rand.NewPCG(seed, 61))) })
+		})
+	}
+}
+
+func liveThatMoves(t *testing.T, random *rand.Rand) {
+	m := newMovingRigs(t)
+	m.second.neverTwo()
+	s := m.first.serve()
+	g := s.group("web", 4)
+	if random.IntN(2) == 0 {
+		g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true}}
+	} else {
+		g.Spec.Standby, g.Spec.Deletion.QuarantineSeconds = int32(random.IntN(3)), 24*3600
+	}
+	stocked(t, g)
+	g.Scale(3)
+	was := stocked(t, g).Status
+	time.Sleep(2 * time.Minute) // the one that left is in its folder
+	m.leave(t, s, g)
+	m.say(g)
+	away := slices.DeleteFunc(m.first.VMs(), func(vm vcsim.VM) bool { return !isOfGroup(g)(vm) })
+	random.Shuffle(len(away), func(i, j int) { away[i], away[j] = away[j], away[i] })
+	for _, vm := range away {
+		how := []vcsim.Coming{vcsim.ByHost, vcsim.ByRegister, vcsim.ByVMotion}[random.IntN(3)]
+		if !isOn(vm) && how == vcsim.ByRegister {
+			how = vcsim.ByHost // one that was off and out of use must come with a host
+		}
+		m.take(vm.Path, how)
+		if random.IntN(3) == 0 {
+			g.URL = m.second.serve().url
+		}
+		for range random.IntN(5) {
+			mustSync(t, g)
+			time.Sleep(time.Duration(random.IntN(30)) * time.Second)
+		}
+	}
+	is := stocked(t, g).Status
+	if n := m.second.Calls()["CloneVM_Task"]; n > 0 || len(is.Strays) > 0 || !maps.Equal(identities(&is), identities(&was)) {
+		t.Errorf("%d clones and %+v; the group has %v, and had %v", n, is.Strays, identities(&is), identities(&was))
+	}
+	g.Annotations = nil
+	of := is.Members[random.IntN(3)]
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Replace = []v1alpha1.Replacement{{Name: of.Name, MoRef: of.MoRef}} })
+	stocked(t, g)
+	m.ends(t, g)
+}
+
+// identities are the instanceUuids of a group's VMs, and what they are.
+func identities(s *v1alpha1.VmGroupStatus) map[string]string {
+	all := map[string]string{}
+	for _, m := range s.Members {
+		all[m.InstanceUUID] = m.Name
+	}
+	for _, m := range s.Standby {
+		all[m.InstanceUUID] = m.Name + ", on standby"
+	}
+	for _, q := range s.Quarantined {
+		all[q.InstanceUUID] = q.Name
+	}
+	return all
 }

@@ -66,7 +66,9 @@ var vanishStories = map[string]func(*story){
 		})
 		s.happens("an operator says that it has the VMs, but the spec has moRefs", func(o *plan.Observed) {
 			o.Group.Annotations = map[string]string{v1alpha1.AnnotationMovedTo: "another"}
-			edit(func(spec *v1alpha1.VmGroupSpec) { spec.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: "vm-9"}} })(o)
+			edit(func(spec *v1alpha1.VmGroupSpec) {
+				spec.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: "vm-9"}}
+			})(o)
 		})
 		s.happens("without them: two have come, and one has not", func(o *plan.Observed) {
 			edit(func(spec *v1alpha1.VmGroupSpec) { spec.Replace = nil })(o)

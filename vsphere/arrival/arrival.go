@@ -32,8 +32,8 @@ const arrivalsMost = 1000
 // roundMost bounds the queries of one round: anybody can write stamps into any number of VMs.
 const roundMost = 16
 
-// migrated is the type of the event of a VM that was migrated from another vCenter, as monitoring software names it (sexigraf, "Looking for xvmotioned
-// vms aka DstVmMigratedEvent").
+// migrated is the type of the event of a VM that was migrated from another vCenter, as monitoring software names it
+// (sexibytes/sexigraf#325).
 const migrated = "com.vmware.vc.vm.DstVmMigratedEvent"
 
 // kinds are the events that say how a VM came, or which instanceUuid it had until vCenter, or a person, changed it.

@@ -24,7 +24,7 @@ const (
 // state, configuration and first-class disks are as before. Hosts, datastores and networks have the same names in both.
 //
 // Of a vMotion, the first vCenter posts com.vmware.vc.vm.SrcVmMigratedEvent and the second com.vmware.vc.vm.DstVmMigratedEvent (as monitoring software
-// names them, such as sexigraf).
+// names them: sexibytes/sexigraf#325).
 func (v *VCenter) Take(from *VCenter, where, folderPath string, how Coming) error {
 	folder, err := v.Find(folderPath)
 	if err != nil {
