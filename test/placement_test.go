@@ -151,11 +151,7 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		const cluster = "/DC0/host/DC0_C0"
 		r.must(r.SetHostGroup(cluster, "site-a", cluster+"/DC0_C0_H0"))
-		r.Rewrite(func(call any) {
-			if c, is := call.(*types.ReconfigureComputeResource_Task); is {
-				c.Spec.(*types.ClusterConfigSpecEx).GroupSpec = nil
-			}
-		})
+		r.Rewrite(withoutVMGroups)
 		g := r.serve(inCluster0).group("web", 1)
 		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a"}}
 		until(t, g, "the status says that vCenter does not keep the DRS VM group", func(a metacontroller.Answer) bool {
@@ -171,6 +167,11 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 		}
 		r.Rewrite(nil)
 		up(t, g)
+		r.Rewrite(withoutVMGroups) // a deletion ends although the VM group stays, which names no VM any more
+		remove(t, g)
+		if groups := value(r.VMGroups(cluster)); len(groups) != 1 {
+			t.Errorf("vCenter has the VM groups %v; want the one that it kept", groups)
+		}
 	})
 }
 

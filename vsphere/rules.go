@@ -61,7 +61,8 @@ func (r rules) wanted() plan.Rules {
 	return plan.RulesOf(r.action.Details().Spec)
 }
 
-// errRulesNotKept returns the fault for rules that vCenter or another client changed back. What does that does it to all groups in the cluster.
+// errRulesNotKept returns the fault for rules that vCenter or another client changed back. What does that does it to all groups in the cluster. The deletion of
+// a group ends in spite of it, if an operator must act (rulesGone in sync/planner).
 func errRulesNotKept(changes []inventory.RuleChange) (err *vcfault.Error) {
 	defer func() { err.Depends = plan.OnPool }()
 	for _, c := range changes {
@@ -80,7 +81,16 @@ func errRulesNotKept(changes []inventory.RuleChange) (err *vcfault.Error) {
 			}
 		}
 	}
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The group's DRS rules changed while the server set them; the server reads them again.")
+	kept := "a DRS rule of the group"
+	for _, c := range changes {
+		if len(c.Set) > 0 {
+			return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The group's DRS rules changed while the server set them; the server reads them again.")
+		}
+		for _, name := range c.RemoveGroups {
+			kept = fmt.Sprintf("the DRS VM group %q", name)
+		}
+	}
+	return vcfault.ForOperator(vcfault.ReasonRuleConflict, "vCenter still has %s, although it said that it removed it: see in its cluster's events what sets it again, and remove it.", kept)
 }
 
 func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference) {

@@ -200,6 +200,11 @@ func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	if f := errRulesNotKept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "hostGroup") {
 		t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleConflict, kept.Name, "hostGroup")
 	}
+	for _, removed := range []inventory.RuleChange{{Remove: []int32{3}}, {RemoveGroups: []string{"vmgroup web"}}} {
+		if f := errRulesNotKept([]inventory.RuleChange{removed}); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || f.Transient {
+			t.Errorf("got the fault %+v for %+v, which vCenter sets again; want %s, for an operator", f, removed, vcfault.ReasonRuleConflict)
+		}
+	}
 	if f := errRulesNotKept(set(inventory.Rule{})); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 		t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 	}
