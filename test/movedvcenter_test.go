@@ -366,6 +366,7 @@ func liveThatMoves(t *testing.T, random *rand.Rand) {
 			time.Sleep(time.Duration(random.IntN(30)) * time.Second)
 		}
 	}
+	until(t, g, "the status is of the second vCenter", func(a metacontroller.Answer) bool { return a.Status.VCenterUUID == m.second.InstanceUUID() })
 	is := stocked(t, g).Status
 	if n := m.second.Calls()["CloneVM_Task"]; n > 0 || len(is.Strays) > 0 || !maps.Equal(identities(&is), identities(&was)) {
 		t.Errorf("%d clones and %+v; the group has %v, and had %v", n, is.Strays, identities(&is), identities(&was))
