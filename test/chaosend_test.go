@@ -24,6 +24,9 @@ func (l *life) converge() {
 	for _, c := range l.replicas {
 		c.repair()
 	}
+	if l.wentBack && l.profile.replicas > 1 {
+		l.restartAll()
+	}
 	l.complete()
 	l.bringBack()
 	l.untemplate()
@@ -110,6 +113,7 @@ func (l *life) helpWith(a metacontroller.Answer) {
 	l.emptyQuarantine(a)
 	l.correctGuests(a)
 	l.giveUp(a)
+	l.undoes(a)
 }
 
 // correctGuests acts for an operator who corrects a guest whose customization failed and powers it off; the server powers it on.
@@ -178,7 +182,9 @@ func (l *life) end(retain bool) {
 		ask = func() *chaosReplica { return only }
 	}
 	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation+1, left)
-	for began := time.Now(); !l.call(ask()).Finalized; time.Sleep(seldom) {
+	for began, a := time.Now(), l.call(ask()); !a.Finalized; a = l.call(ask()) {
+		l.undoes(a)
+		time.Sleep(seldom)
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}

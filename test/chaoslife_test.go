@@ -43,6 +43,8 @@ type life struct {
 	hidden    []vcsim.VM
 	unruly    []types.UID // former groups whose DRS rules vCenter refused to remove
 	backup    *vcsim.Backup
+	etcd      *metacontroller.Group         // a backup of etcd; nil: none was made
+	wentBack  bool                          // etcd was restored
 	versions  [2]vim.ManagedObjectReference // the VM templates of golden; the first is the present one
 	*faults                                 // nil in random lives
 	wires     []*vcsim.Wire                 // of all replicas so far

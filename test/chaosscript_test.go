@@ -78,6 +78,8 @@ type profile struct {
 	library bool
 	// strangers: members are backed up and restored, strangers write stamps, and admins make templates of members.
 	strangers bool
+	// restores: etcd goes back to a backup, or a second cluster is started from one.
+	restores bool
 	// TestCampaign sets these: the group's shape and size, and the faults.
 	shape  string
 	size   int32
@@ -93,6 +95,7 @@ func profileOf(seed uint64) profile {
 		persistent: r.IntN(4) == 0, library: r.IntN(5) == 0}
 	p.trouble = troubleOf(seed, p)
 	p.strangers = r.IntN(3) == 0
+	p.restores = r.IntN(4) == 0 && p.trouble == nil
 	return p
 }
 
@@ -104,6 +107,9 @@ func operationsOf(t profile) []operation {
 	}
 	if t.strangers && !t.peaceful {
 		all = slices.Concat(all, templates)
+	}
+	if t.restores {
+		all = slices.Concat(all, ofEtcd)
 	}
 	switch {
 	case t.departing:

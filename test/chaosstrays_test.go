@@ -182,7 +182,7 @@ func (l *life) notes(ref string, servers bool) {
 	for _, vm := range l.VMs() {
 		if vm.Ref.Value == ref {
 			l.unmanaged[ref] = vm
-			l.watch.strays(ref, &vm)
+			l.watch.strays(ref, new(vm))
 			if servers {
 				l.serversOwn = append(l.serversOwn, vm.ExtraConfig[strayKey])
 			}
@@ -201,13 +201,13 @@ func (w *watch) strays(ref string, vm *vcsim.VM) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stray == nil {
-		w.stray = map[string]vcsim.VM{}
+		w.stray = map[string]*vcsim.VM{}
 	}
 	if vm == nil {
 		delete(w.stray, ref)
 		return
 	}
-	w.stray[ref] = *vm
+	w.stray[ref] = vm
 }
 
 // settleStrays has an operator do what the status asks for before a group must be as its spec says: an ordinal waits for a VM that the server's account made,
@@ -223,12 +223,13 @@ func (l *life) settleStrays() {
 }
 
 // wrongStrays reports a stray that somebody touched: only its owner may. An operator's work on a whole folder or host is noted after it is done.
-func (w *watch) wrongStrays(vms []vcsim.VM) (wrong string) {
+// before are those that were noted before vms was read: what their owner did in the meantime, the reading may not show.
+func (w *watch) wrongStrays(vms []vcsim.VM, before map[string]*vcsim.VM) (wrong string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, vm := range vms {
-		was, known := w.stray[vm.Ref.Value]
-		if known && (vm.ExtraConfig[stamp.Key] != was.ExtraConfig[stamp.Key] || vm.Name != was.Name) {
+		was := w.stray[vm.Ref.Value]
+		if was != nil && was == before[vm.Ref.Value] && (vm.ExtraConfig[stamp.Key] != was.ExtraConfig[stamp.Key] || vm.Name != was.Name) {
 			return fmt.Sprintf("the stray %s (%s) has the stamp %s, and had %s", vm.Path, vm.Ref.Value, vm.ExtraConfig[stamp.Key], was.ExtraConfig[stamp.Key])
 		}
 	}

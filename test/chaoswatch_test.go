@@ -45,7 +45,7 @@ type watch struct {
 	stamped    map[string]memberState // how each member looked last, by moRef
 	touched    map[string]bool        // by moRef: the VMs that operators powered off or removed, or tried to
 	deleting   bool                   // whether the group is being deleted
-	stray      map[string]vcsim.VM    // by moRef: how each VM looked last that has a stamp and that the server must not touch
+	stray      map[string]*vcsim.VM   // by moRef: how each VM looked last that has a stamp and that the server must not touch
 	without    map[int64]bool         // the generations of the spec whose template doesn't exist
 }
 
@@ -191,7 +191,7 @@ func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 func (w *watch) look(l *life) {
 	w.mu.Lock()
 	uid, buried, least := w.uid, slices.Clone(w.buried), w.least
-	enough := len(w.wrongs) > 0
+	enough, strays := len(w.wrongs) > 0, maps.Clone(w.stray)
 	w.mu.Unlock()
 	if enough {
 		return
@@ -231,7 +231,7 @@ func (w *watch) look(l *life) {
 			on[stamp.Ordinal] = fmt.Sprintf("%s (%s)", vm.Path, vm.Ref.Value)
 		}
 	}
-	if wrong := w.wrongStrays(vms); wrong != "" {
+	if wrong := w.wrongStrays(vms, strays); wrong != "" {
 		l.t.Errorf("%s", wrong)
 	}
 	if wrong := w.wrongDisks(l, vms); wrong != "" {
