@@ -19,14 +19,15 @@ import (
 const module = "codeconnect.vmworld.com/vmgroup"
 
 // allowed lists which packages of this module each package can import, and which of the guarded third-party modules. Imports run
-// one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, which has the types of the spec.
+// one way: cmd → hook, loop, vsphere; loop → planner → tell → children; those → plan; all → api, which has the types of the spec.
 var allowed = map[string]struct {
 	ours   []string
 	theirs []string // names of third-party modules, as guarded lists them
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
-	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/children"}},
+	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/children", "sync/planner/tell"}},
+	"sync/planner/tell":           {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/children"}},
 	"sync/planner/children":       {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/hook":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics"}, theirs: []string{"chi", "zerolog", "prometheus"}},
 	"sync/page":                   {ours: []string{"api/v1alpha1", "docs", "sync/plan"}},

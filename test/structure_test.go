@@ -40,11 +40,72 @@ func TestStructure(t *testing.T) {
 	}
 }
 
+// A plan is decided, and then told. What decides can't see what tells: only the files that hand a decision over use package tell, and what they hand over
+// is plain data, so that telling can't call back. In package tell, all arrows lead downward; in the planner, few don't: a new one needs a reason.
+func TestTheStructureOfThePlanner(t *testing.T) {
+	planner, tell := filepath.Join("..", "sync", "planner"), filepath.Join("..", "sync", "planner", "tell")
+	handOver := []string{"planner.go", "told.go"}
+	p := parse(t, planner)
+	for _, file := range p.files {
+		name := filepath.Base(p.fileSet.Position(file.Pos()).Filename)
+		uses := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return strings.HasSuffix(i.Path.Value, `/sync/planner/tell"`) })
+		if uses != slices.Contains(handOver, name) {
+			t.Errorf("%s uses package tell: %t; only %s do", name, uses, strings.Join(handOver, " and "))
+		}
+	}
+	told := parse(t, tell)
+	for _, wrong := range notData(told.pkg.Scope().Lookup("Decision").Type(), "Decision", map[types.Type]bool{}) {
+		t.Errorf("%s is no plain data", wrong)
+	}
+	for folder, most := range map[string]int{planner: 29, tell: 0} {
+		order, upward := leastUpward(arrowsIn(t, folder))
+		if len(upward) > most {
+			t.Errorf("%s: %d arrows between its files lead upward, and there were %d, in the order %s: %v", folder, len(upward), most, strings.Join(order, " "), upward)
+		}
+	}
+}
+
+// notData names the parts of a type that aren't plain data: functions, channels and interfaces. Types of other modules aren't looked into.
+func notData(of types.Type, name string, seen map[types.Type]bool) (wrong []string) {
+	if seen[of] {
+		return nil
+	}
+	seen[of] = true
+	if is, named := types.Unalias(of).(*types.Named); named && (is.Obj().Pkg() == nil || !strings.HasPrefix(is.Obj().Pkg().Path(), module) && !strings.HasPrefix(is.Obj().Pkg().Path(), "..")) {
+		return nil
+	}
+	switch of := of.Underlying().(type) {
+	case *types.Signature, *types.Chan, *types.Interface:
+		return []string{name}
+	case *types.Struct:
+		for field := range of.Fields() {
+			wrong = append(wrong, notData(field.Type(), name+"."+field.Name(), seen)...)
+		}
+	case *types.Pointer:
+		return notData(of.Elem(), name, seen)
+	case *types.Slice:
+		return notData(of.Elem(), name, seen)
+	case *types.Array:
+		return notData(of.Elem(), name, seen)
+	case *types.Map:
+		return append(notData(of.Key(), name, seen), notData(of.Elem(), name, seen)...)
+	}
+	return wrong
+}
+
 // arrow leads from a file to one whose names it uses.
 type arrow struct{ from, to string }
 
-// arrowsIn returns the arrows between the files of the package in a folder, without tests, and the names for which each file uses another.
-func arrowsIn(t *testing.T, folder string) map[arrow][]string {
+// parsed is a package with its types, without tests.
+type parsed struct {
+	fileSet *token.FileSet
+	files   []*ast.File
+	pkg     *types.Package
+	info    *types.Info
+}
+
+// parse returns the package in a folder.
+func parse(t *testing.T, folder string) parsed {
 	t.Helper()
 	list := exec.Command("go", "list", "-C", folder, "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".")
 	listed, err := list.Output()
@@ -73,14 +134,21 @@ func arrowsIn(t *testing.T, folder string) map[arrow][]string {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	pkg, err := (&types.Config{Importer: imports}).Check(folder, fileSet, files, info)
 	must.Succeed(t, err)
+	return parsed{fileSet, files, pkg, info}
+}
+
+// arrowsIn returns the arrows between the files of the package in a folder, and the names for which each file uses another.
+func arrowsIn(t *testing.T, folder string) map[arrow][]string {
+	t.Helper()
+	p := parse(t, folder)
 	arrows := map[arrow][]string{}
-	for at, used := range info.Uses {
+	for at, used := range p.info.Uses {
 		field, isVar := used.(*types.Var)
 		_, isFunc := used.(*types.Func)
-		if used.Pkg() != pkg || used.Parent() != pkg.Scope() && !isFunc && !(isVar && field.IsField()) {
+		if used.Pkg() != p.pkg || used.Parent() != p.pkg.Scope() && !isFunc && !(isVar && field.IsField()) {
 			continue
 		}
-		a := arrow{filepath.Base(fileSet.Position(at.Pos()).Filename), filepath.Base(fileSet.Position(used.Pos()).Filename)}
+		a := arrow{filepath.Base(p.fileSet.Position(at.Pos()).Filename), filepath.Base(p.fileSet.Position(used.Pos()).Filename)}
 		if a.from != a.to && !slices.Contains(arrows[a], used.Name()) {
 			arrows[a] = append(arrows[a], used.Name())
 		}

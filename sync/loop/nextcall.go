@@ -23,7 +23,7 @@ import (
 //	                                               rest, but no later than its plan asks
 //	refused                                        Metacontroller's own back-off
 //
-// and never later than --resync. How late a plan asks for it is in sync/planner/nextcall.go.
+// and never later than --resync. How late a plan asks for it is in sync/planner/tell/nextcall.go.
 const (
 	busySoonest, busyLongest    = 250 * time.Millisecond, 5 * time.Second
 	settledSoonest, restLongest = time.Second, 9500 * time.Millisecond

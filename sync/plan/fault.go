@@ -21,6 +21,12 @@ type Fault struct {
 	Object  string
 }
 
+// FaultOf is a fault and what it blocks: a member or another VM, by the key of its steps, or RulesKey; empty: the group.
+type FaultOf struct {
+	Who string
+	Fault
+}
+
 // Help returns the place in the documents that says what to do about a reason or a condition.
 func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
 

@@ -187,6 +187,17 @@ type VCenterState struct {
 	RulesOff bool
 }
 
+// Outage is why vCenter's state is unknown; nil while it is known.
+func (s *VCenterState) Outage() *Fault {
+	switch {
+	case s.Known:
+		return nil
+	case s.Fault != nil:
+		return s.Fault
+	}
+	return &Fault{Reason: ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
+}
+
 // Removed is a member that was destroyed with the server's account, and when this process learned of it. The zero value is none.
 type Removed struct {
 	Name, MoRef string
@@ -426,6 +437,9 @@ func (vm *VM) Given() []string {
 	}
 	return AddressesIn(vm.Addresses)
 }
+
+// MarkedForRemoval reports whether the VM has a mark, and not only that of a power cycle.
+func (vm *VM) MarkedForRemoval() bool { return vm.Marked && vm.Why != WhyPowerCycle }
 
 // Moment is a time while a VM was on, and the VM's Boot then, which shows whether the VM was powered on again
 // since, without comparing vCenter's clock with the server's.

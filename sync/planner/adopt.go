@@ -25,7 +25,7 @@ func (d *decision) adopt(count int) (used int) {
 			if used < count {
 				used++
 				if !c.Fault.Transient {
-					d.incorrect = append(d.incorrect, named{Who: c.Entry, Fault: *c.Fault})
+					d.incorrect = append(d.incorrect, plan.FaultOf{Who: c.Entry, Fault: *c.Fault})
 				}
 			}
 		case d.facts.beingAdopted(c.MoRef):
@@ -72,7 +72,7 @@ func (s *steps) adoptOne(m *member, why string) {
 	case s.facts.State.Folder == "":
 		m.begins(adopting, s.createFolder())
 	case s.facts.Related.Fault != nil:
-		s.faults = append(s.faults, named{Who: m.Former.Entry, Fault: *s.facts.Related.Fault})
+		s.faults = append(s.faults, plan.FaultOf{Who: m.Former.Entry, Fault: *s.facts.Related.Fault})
 	default:
 		m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 			Args: plan.AdoptArgs{Entry: m.Former.Entry, Details: details, Revision: s.facts.revision, Fingerprint: s.facts.State.Template.Fingerprint}, Generation: s.facts.Group.Generation,

@@ -22,7 +22,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	case !s.Known && !f.Finalizing && f.invalid != nil: // known without vCenter
 		return false, f.invalid
 	case !s.Known:
-		return false, f.outage()
+		return false, f.State.Outage()
 	}
 	if was, what := f.madeIn(); was != "" && was != s.VCenter && f.staleMoRefs != "" && f.Group.MovedTo() == s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
@@ -133,17 +133,6 @@ func (f *facts) deletionBegan() time.Time {
 		}
 	}
 	return began
-}
-
-// outage is why vCenter's state is unknown; nil while it is known.
-func (f *facts) outage() *plan.Fault {
-	switch {
-	case f.State.Known:
-		return nil
-	case f.State.Fault != nil:
-		return f.State.Fault
-	}
-	return &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 }
 
 // removedElsewhere names a member in the stored status that another process of the server destroyed: that process may have a newer spec. The

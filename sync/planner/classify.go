@@ -106,7 +106,7 @@ func (f *facts) isReady(m *member, i int) bool {
 // readySince returns when the member's readiness last changed. The status keeps that time, as a Pod's Ready condition does. If the status is
 // lost or stale, the server waits longer, never shorter.
 func (f *facts) readySince(m *member, i int) time.Time {
-	since := sinceWhen(seenReady(f.record(m.MoRef, i), m.ready), seenReady(f.noticed(m.MoRef, i), m.ready))
+	since := plan.Since(plan.SeenReady(f.Record(m.MoRef, i), m.ready), plan.SeenReady(f.NoticedRecord(m.MoRef, i), m.ready))
 	if since.IsZero() {
 		return f.Now.UTC().Truncate(time.Second)
 	}

@@ -16,7 +16,7 @@ func (d *decision) fill() {
 		if m.nominated != "" || m.leaves() {
 			keep--
 		}
-		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.markedForRemoval()))
+		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.MarkedForRemoval()))
 		rolling = rolling || m.nominated != "" && m.nominated != plan.WhyHealing
 	}
 	if d.facts.hasPersistentDisks() {
@@ -126,7 +126,7 @@ func (s *steps) makeClone(m *member, why string) {
 		clone.Reason = why
 		m.begins(what, s.act(clone))
 		if p := s.facts.Pending[m.name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
-			s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
+			s.cloneFaults = append(s.cloneFaults, plan.FaultOf{Who: m.name, Fault: p.Fault})
 		}
 	}
 }
@@ -173,9 +173,9 @@ func (s *sets) membersText() string {
 
 // blockClone notes why a member can't be cloned, until an operator acts or, while a content library is being read, for a moment.
 func (s *steps) blockClone(who string, fault plan.Fault) {
-	s.faults = append(s.faults, named{Who: who, Fault: fault})
+	s.faults = append(s.faults, plan.FaultOf{Who: who, Fault: fault})
 	if fault.NeedsOperator {
-		s.cloneFaults = append(s.cloneFaults, named{Who: who, Fault: fault})
+		s.cloneFaults = append(s.cloneFaults, plan.FaultOf{Who: who, Fault: fault})
 	}
 }
 

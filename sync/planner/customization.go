@@ -13,7 +13,7 @@ func (f *facts) uncustomized(m *member, i int) plan.CustomizationState {
 	if c.State == plan.CustomizationRunning || c.State == "" {
 		return c.State
 	}
-	if r := f.record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
+	if r := f.Record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
 		return ""
 	}
 	return c.State
@@ -25,15 +25,4 @@ func (f *facts) customizationOf(m *member) plan.Customization {
 		return plan.Customization{}
 	}
 	return m.Customization
-}
-
-// failedCustomizations returns, as faults, the members whose customization failed: all of them, or only those that it keeps unready.
-func (s *sets) failedCustomizations(all bool) (found []named) {
-	for i := range s.members {
-		m := &s.members[i]
-		if c := s.facts.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
-			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, NeedsOperator: true, Message: customizationFault(c)}})
-		}
-	}
-	return found
 }

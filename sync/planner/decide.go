@@ -16,7 +16,7 @@ func decide(s *sets) *decision {
 	if d.facts.blockedBy != nil || d.facts.Finalizing {
 		return d
 	}
-	d.untaken = d.findUntaken()
+	d.findUntaken()
 	order := d.sets.victims()
 	d.findSuccessors()
 	for _, r := range d.reasons() {

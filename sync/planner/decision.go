@@ -5,6 +5,8 @@ package planner
 import (
 	"iter"
 	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // decision is what becomes of each VM, and of each ordinal without a VM. While the group is blocked or being deleted, it has only what sets has.
@@ -23,11 +25,9 @@ type decision struct {
 	// remarking: this replica is writing a mark on a member that, since an edit of the spec, is not to be taken down. It will withdraw that mark.
 	remarking  bool
 	successors successors
-	incorrect  []named // entries of spec.replace and spec.adopt that an operator has to correct
-	// untaken are the members whose guests have not taken the addresses that they were given.
-	untaken  []named
-	wake     wake
-	adoption []string // why entries of spec.adopt are not carried out
+	incorrect  []plan.FaultOf // entries of spec.replace and spec.adopt that an operator has to correct
+	wake       wake
+	adoption   []string // why entries of spec.adopt are not carried out
 }
 
 // taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that

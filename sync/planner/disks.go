@@ -26,7 +26,7 @@ func (s *steps) setDisksOf(m *member, reason string) bool {
 	unblocked := s.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: s.facts.Group.Generation, Args: details, Reason: reason})
 	if p := s.facts.Pending[m.name]; !unblocked && p.Fault.NeedsOperator {
-		s.diskFaults = append(s.diskFaults, named{Who: m.name, Fault: p.Fault})
+		s.diskFaults = append(s.diskFaults, plan.FaultOf{Who: m.name, Fault: p.Fault})
 	}
 	return unblocked
 }

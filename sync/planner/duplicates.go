@@ -89,7 +89,7 @@ func (s *steps) settle(m *member) (unblocked bool) {
 	p := s.facts.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {
-	case m.markedForRemoval() && m.Why == plan.WhyDuplicate:
+	case m.MarkedForRemoval() && m.Why == plan.WhyDuplicate:
 		return s.remove(m, chosen, reason)
 	case m.Power == plan.PoweredOff && !m.hasData() && !wasOn:
 		return s.remove(m, duplicate, reason+", and this one was never powered on")
@@ -105,24 +105,4 @@ func (s *sets) contestUnseen() {
 			m.contested = true
 		}
 	}
-}
-
-// duplicatesText names the VMs that have the stamp of a member that another VM is, and says what to do about them; empty if there is none.
-func (r *report) duplicatesText() string {
-	var names []string
-	for _, vms := range [][]member{r.sets.members, r.sets.standby, r.sets.quarantined} {
-		for i := range vms {
-			if m := &vms[i]; m.duplicate || m.Why == plan.WhyDuplicate && !m.Quarantined.IsZero() {
-				names = append(names, fmt.Sprintf("%s (%s; stamp of %s)", plan.Printable(m.VM.Name), m.MoRef, m.name))
-			}
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	text := "VMs that are not members, because another VM has their ordinal or they were given up: " + plan.AtMost(names, 5)
-	if r.facts.Finalizing {
-		return text
-	}
-	return text + "; each that has ever run is powered off and kept: delete it in vCenter when you no longer need it"
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // facts are an observation, and what follows from it for the group as a whole. Nothing changes them once factsOf has returned. Each stage of
-// a plan has the results of those before it as fields: facts, sets (sets.go), decision (decision.go), steps (steps.go), report
-// (report.go). So no stage can call a later one.
+// a plan has the results of those before it as fields: facts, sets (sets.go), decision (decision.go), steps (steps.go).
+// So no stage can call a later one.
 type facts struct {
 	*plan.Observed
 	policy Policy
@@ -35,7 +35,7 @@ type facts struct {
 	prepared string // the tags, attributes and networks that a member is prepared with; can be empty
 	// allocation are the reservations, limits and shares of a member; can be empty.
 	allocation string
-	holds      memberHolds
+	holds      plan.Holds
 	// departed are the VMs that vCenter reported as removed. instances are the instanceUuids of the VMs that vCenter shows.
 	departed  plan.Departed
 	instances map[string]bool
@@ -56,7 +56,7 @@ func factsOf(o *plan.Observed) *facts {
 			o.Group = moved
 		}
 	}
-	f := &facts{Observed: o, staleMoRefs: staleMoRefs, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec),
+	f := &facts{Observed: o, staleMoRefs: staleMoRefs, holds: plan.HoldsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec),
 		allocation: plan.AllocationOf(&o.Group.Spec), departed: o.State.Departed(), instances: make(map[string]bool, len(o.State.VMs))}
 	for i := range o.State.VMs {
 		f.instances[o.State.VMs[i].InstanceUUID] = true
@@ -101,14 +101,6 @@ func (f *facts) abandoned() bool {
 
 // hasPersistentDisks reports whether members have persistent disks, so that the ordinals are 0 … n-1.
 func (f *facts) hasPersistentDisks() bool { return f.Group.Spec.HasPersistentDisks() }
-
-// noticedConditions are the conditions as this process planned them last.
-func (f *facts) noticedConditions() []metav1.Condition {
-	if f.Noticed == nil {
-		return nil
-	}
-	return f.Noticed.Conditions
-}
 
 // isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
 func (f *facts) isBack(m *v1alpha1.Member) bool {

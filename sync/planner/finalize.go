@@ -1,45 +1,22 @@
 package planner
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// finalize removes a group: every member, then its folder. The group ends once a fresh read of vCenter has confirmed that nothing is left and
-// no clone is running, and Metacontroller shows no child. With deletion.policy Retain, and for a deletion with --cascade=orphan, the members
-// are released, not removed. An invalid spec does not stop the deletion; spec.paused does. The answer has no children, so Metacontroller
-// deletes them; but while members are being drained, the answer has the children, with terminating endpoints.
-func finalize(s *sets) plan.Result {
-	if s.facts.abandoned() {
-		return abandon(s)
-	}
-	r := reportOf(stepsToEnd(decide(s)))
-	result := plan.Result{
-		Children:  r.sets.children(),
-		Verdicts:  r.verdicts(),
-		Actions:   r.steps.actions(),
-		Finalized: r.facts.blockedBy == nil && r.sets.empty() && r.facts.Emptied && r.facts.childless(),
-		Wake:      r.untilWake(),
-	}
-	if r.facts.paused() {
-		result.Actions, result.Finalized = nil, false
-	}
-	r.setNextCall(&result)
-	result.Status = r.status(r.message())
-	result.Events = r.events(&result.Status)
-	return result
+// ended reports whether a deleted group is gone: nothing of it is left, and no child is observed.
+func (s *steps) ended() bool {
+	return s.facts.Finalizing && s.facts.blockedBy == nil && s.sets.empty() && s.facts.Emptied && s.facts.childless()
 }
 
-// stepsToEnd finds the steps towards the end of a group.
-func stepsToEnd(d *decision) *steps {
-	s := newSteps(d)
-	if s.facts.blockedBy != nil {
-		return s
-	}
+// findThoseToEnd finds the steps towards the end of a group: every member is removed, then the group's folder. The group ends once a fresh read of vCenter
+// has confirmed that nothing is left and no clone is running, and Metacontroller shows no child. With deletion.policy Retain, and for a deletion with
+// --cascade=orphan, the members are released, not removed. An invalid spec does not stop the deletion; spec.paused does. The answer has no children, so
+// Metacontroller deletes them; but while members are being drained, the answer has the children, with terminating endpoints.
+func (s *steps) findThoseToEnd() {
 	s.removeAll()
 	switch {
 	case s.sets.left() > 0 || !s.facts.rulesGone():
@@ -48,57 +25,10 @@ func stepsToEnd(d *decision) *steps {
 		if s.facts.State.Fault != nil {
 			fault = *s.facts.State.Fault
 		}
-		s.faults = append(s.faults, named{Fault: fault})
+		s.faults = append(s.faults, plan.FaultOf{Fault: fault})
 	default:
 		s.removeFolder()
 	}
-	s.collectStalled()
-	return s
-}
-
-// abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind. The status is deleted with the
-// group, so Events name all of it.
-func abandon(s *sets) plan.Result {
-	left := s.leftBehind()
-	message := "abandoned; no VM is known to be left behind"
-	if len(left) > 0 {
-		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
-	}
-	f, blocked := *s.facts, *s
-	f.blockedBy, f.shortOutage, blocked.facts = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false, &f
-	r := reportOf(stepsToEnd(decide(&blocked)))
-	result := plan.Result{Status: r.status(message), Finalized: r.facts.childless(), Events: r.abandonedEvents(left)}
-	r.setNextCall(&result)
-	if r.facts.orphaned() {
-		result.Children = r.sets.children()
-	}
-	return result
-}
-
-// leftBehind names the VMs that vCenter, or else the stored status, shows of a group.
-func (s *sets) leftBehind() (left []string) {
-	for _, vms := range [][]member{s.members, s.standby, s.quarantined} {
-		for i := range vms {
-			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
-		}
-	}
-	for i := range s.notFound {
-		left = append(left, fmt.Sprintf("%s (%s)", s.notFound[i].NameInVCenter(), s.notFound[i].MoRef))
-	}
-	standby, quarantined := s.notFoundStandby, s.notFoundQuarantined
-	if !s.facts.vCenterKnown {
-		standby, quarantined = s.facts.Group.Status.Standby, s.facts.Group.Status.Quarantined
-		for _, m := range s.facts.Group.Status.Members {
-			left = append(left, fmt.Sprintf("%s (%s)", m.NameInVCenter(), m.MoRef))
-		}
-	}
-	for _, m := range standby {
-		left = append(left, fmt.Sprintf("%s (%s)", cmp.Or(m.VMName, m.Name), m.MoRef))
-	}
-	for _, q := range quarantined {
-		left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))
-	}
-	return left
 }
 
 // childless reports whether children don't keep the group from ending: none is left, or they are kept.
@@ -124,8 +54,6 @@ func (s *sets) exist() int {
 // stamp, and that replica would clone them again. So before members are released, the last one is marked with the generation of the deletion.
 // A member with persistent disks is marked before it is off (unannounced).
 func (s *steps) removeAll() {
-	s.holdMissing()
-	s.holdStrays()
 	s.restamp()
 	s.setRules()
 	if !s.sets.isAnnounced() {

@@ -50,14 +50,12 @@ func (d *decision) unhealthy(m *member) bool {
 	return m.runsUnready() && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
 }
 
-// findUntaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
-func (d *decision) findUntaken() (found []named) {
+// findUntaken finds the members whose guests have had their time to take the addresses that they were given, and report others.
+func (d *decision) findUntaken() {
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; len(m.Untaken) > 0 && m.runsUnready() && d.unreadyTooLong(m) {
-			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})
-		}
+		m := &d.sets.members[i]
+		m.untakenTooLong = len(m.Untaken) > 0 && m.runsUnready() && d.unreadyTooLong(m)
 	}
-	return found
 }
 
 // healing is the reason of members that stay unready.
@@ -126,11 +124,15 @@ func (d *decision) otherwiseUnhealthy() []string {
 			names = append(names, m.displayWith("waits for an answer"))
 		}
 	}
-	for _, f := range d.sets.failedCustomizations(false) {
-		names = append(names, f.Who+" (customization failed)")
+	for i := range d.sets.members {
+		if m := &d.sets.members[i]; m.uncustomized == plan.CustomizationFailed {
+			names = append(names, m.name+" (customization failed)")
+		}
 	}
-	for _, f := range d.untaken {
-		names = append(names, f.Who+" (has not taken its addresses)")
+	for i := range d.sets.members {
+		if m := &d.sets.members[i]; m.untakenTooLong {
+			names = append(names, m.name+" (has not taken its addresses)")
+		}
 	}
 	return names
 }
@@ -152,7 +154,7 @@ func (h *healing) findTrial(d *decision) {
 	}
 	t.Ready = t.Ready || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.differs() == "" && m.ready && m.Former == (plan.Former{}) })
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.differs() == "" && m.markedForRemoval() && m.Why == plan.WhyHealing {
+		if m := &d.sets.members[i]; m.differs() == "" && m.MarkedForRemoval() && m.Why == plan.WhyHealing {
 			note(&t, m.MoRef)
 		}
 	}

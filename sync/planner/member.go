@@ -1,12 +1,10 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -35,6 +33,9 @@ type member struct {
 
 	// uncustomized is the state of its guest customization while that keeps it unready; empty if it does not.
 	uncustomized plan.CustomizationState
+
+	// untakenTooLong: its guest has had its time to take the addresses that it was given, and reports others.
+	untakenTooLong bool
 
 	ready  bool
 	since  time.Time // when ready last changed
@@ -104,9 +105,6 @@ func (m *member) unreadySince(now time.Time) time.Time {
 	return began
 }
 
-// markedForRemoval reports whether the VM has a mark, and not only that of a power cycle.
-func (m *member) markedForRemoval() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
-
 // differs says how the member differs from the spec, other than in its disks; empty if it does not.
 func (m *member) differs() string {
 	if m.outdated != "" && m.resize != "" {
@@ -157,31 +155,6 @@ func (m *member) isToMatchSpec() bool { return !m.leaves() && !m.Marked && !m.du
 
 // isOff reports whether the member is off, and should be on.
 func (m *member) isOff() bool { return m.isToMatchSpec() && !m.contested && m.Power != plan.PoweredOn }
-
-// record returns the stored status of a VM. Its index is i, unless members were added or removed since.
-func (f *facts) record(moRef string, i int) *v1alpha1.Member {
-	return recordIn(f.Group.Status.Members, moRef, i)
-}
-
-// noticed returns the status of a VM as this process planned it last.
-func (f *facts) noticed(moRef string, i int) *v1alpha1.Member {
-	if f.Noticed == nil {
-		return nil
-	}
-	return recordIn(f.Noticed.Members, moRef, i)
-}
-
-func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
-	if i >= 0 && i < len(all) && all[i].MoRef == moRef {
-		return &all[i]
-	}
-	for i := range all {
-		if all[i].MoRef == moRef {
-			return &all[i]
-		}
-	}
-	return nil
-}
 
 // halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. The stamp of the
 // request has the boot time that vCenter reported, so no two clocks are compared. An old request doesn't count: the guest ignored it.
@@ -244,31 +217,12 @@ func (m *member) display() string { return m.displayWith("") }
 
 // displayWith is display with another note about the member.
 func (m *member) displayWith(more string) string {
-	return displayName(m.name, m.renamed(), more)
+	return plan.DisplayName(m.name, m.renamed(), more)
 }
 
 // renamed returns the VM's name in vCenter, for people, if it is not the member's.
 func (m *member) renamed() string {
-	if m.VM.Name == m.name {
-		return ""
-	}
-	return plan.Printable(m.VM.Name)
-}
-
-// displayName returns a member's name, with its VM's name in vCenter, if that differs, and another note.
-func displayName(name, vmName, more string) string {
-	if vmName != "" {
-		vmName = "now " + vmName
-	}
-	if notes := together(vmName, more); notes != "" {
-		return fmt.Sprintf("%s (%s)", name, notes)
-	}
-	return name
-}
-
-// together joins the texts that are not empty.
-func together(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
+	return m.Renamed(m.name)
 }
 
 // prefixed puts a prefix before a text that is not empty.

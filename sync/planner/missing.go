@@ -49,9 +49,6 @@ type notFoundMember struct {
 	left, missing bool
 }
 
-// notSeen is the message of a member, or a standby member, that vCenter neither shows nor reports as gone.
-const notSeen = "vCenter neither shows this VM nor reports it as gone: if this stays, give the server's account its role on the VM and its folder again"
-
 // hidden reports whether vCenter neither shows a member nor reports that it left.
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
 
@@ -156,7 +153,7 @@ func (s *sets) addNotFound(m v1alpha1.Member, x *plan.Vanished) {
 		} else if a.VanishedAt.IsZero() {
 			a.Replace = v1alpha1.ReplaceHeld
 		}
-		if n := s.facts.noticed(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
+		if n := s.facts.NoticedRecord(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
 			a.VanishedAt = n.VanishedAt
 		}
 		if a.VanishedAt.IsZero() {
@@ -201,37 +198,6 @@ func (s *sets) givesUp(m *v1alpha1.Member) bool {
 	due := m.VanishedAt.Add(f.policy.ReplaceMissing)
 	s.wake.note(due)
 	return !f.Now.Before(due)
-}
-
-// holdMissing says what an operator has to do about missing members.
-func (s *steps) holdMissing() {
-	for i := range s.sets.notFound {
-		if m := &s.sets.notFound[i]; m.missing {
-			s.faults = append(s.faults, named{Who: plan.MemberName(s.facts.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
-				NeedsOperator: s.facts.policy.ReplaceMissing == 0 || s.facts.Finalizing || plan.VCenterOf(m.MoRef) != "", Message: s.facts.missingText(m)}})
-		}
-	}
-}
-
-// missingText says what became of a member, and what to do. In a deletion, which needs no moRef, members with the same text share it in the
-// message.
-func (f *facts) missingText(m *notFoundMember) string {
-	vm := "its VM " + m.MoRef
-	if f.Finalizing {
-		vm = "the VM"
-	}
-	text, name := "vCenter does not have "+vm+" any more, and it may still run: "+m.Message+
-		"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
-	if m.Replace == v1alpha1.ReplaceHeld {
-		name = "remove its entry in spec.replace, which is from before it vanished and has no effect, and add it again"
-	}
-	switch {
-	case f.Finalizing:
-		return text + ", and the server removes it; or leave it behind: " + name + "; or, once the other VMs are removed, leave all VMs like this one behind with the annotation " + v1alpha1.AnnotationAbandon + "=true"
-	case f.policy.ReplaceMissing > 0 && plan.VCenterOf(m.MoRef) == "":
-		return text + fmt.Sprintf(", or the server replaces it %d s after it vanished (spec.healing.replaceVanishedAfterSeconds)", int(f.policy.ReplaceMissing.Seconds()))
-	}
-	return text + ", or, if it is permanently gone, " + name
 }
 
 // missingNames names the missing members.

@@ -5,22 +5,15 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// stepsOf finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
+// findNext finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
 // existing members keep theirs, and new ones take the lowest free ordinals.
-func stepsOf(d *decision) *steps {
-	s := newSteps(d)
-	if s.facts.blockedBy != nil {
-		return s
-	}
+func (s *steps) findNext() {
 	if f := cmp.Or(s.decision.update.stuck, s.decision.update.late); f != nil {
-		s.faults = append(s.faults, named{Fault: *f})
+		s.faults = append(s.faults, plan.FaultOf{Fault: *f})
 	}
 	s.faults = append(s.faults, s.decision.incorrect...)
 	s.restamp()
@@ -32,9 +25,6 @@ func stepsOf(d *decision) *steps {
 		}
 	}
 	s.holdClones()
-	s.reportNotReplaced()
-	s.collectFaults()
-	return s
 }
 
 // nextSteps plan the next step for a VM or an ordinal, from its need and the VM's current state. Of two steps for one member, only the first
@@ -116,37 +106,4 @@ func (s *steps) powerOn(m *member, why string) {
 		unblocked = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
 	}
 	m.begins(starting, unblocked)
-}
-
-// collectFaults adds the faults of members without a wanted action.
-func (s *steps) collectFaults() {
-	s.faults = append(s.faults, s.decision.quarantinedOn()...)
-	s.collectStalled()
-	s.faults = append(s.faults, s.sets.failedCustomizations(false)...)
-	s.faults = append(s.faults, s.decision.untaken...)
-	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before a member has to be recreated
-		s.blockClone("", *s.facts.Related.Fault)
-	}
-	for _, ordinal := range slices.Concat(s.decision.arriving, s.decision.standbyComing) {
-		name := plan.MemberName(s.facts.Group.Name, ordinal)
-		if f := s.facts.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
-			s.faults = append(s.faults, named{Who: name, Fault: f})
-		}
-	}
-	for _, who := range slices.Sorted(maps.Keys(s.facts.Pending)) { // each time, a change looks done until it is undone
-		if _, planned := s.stepOf[who]; !planned && s.facts.Pending[who].Fault.Reason == plan.ReasonChangeUndone {
-			s.faults = append(s.faults, named{Who: who, Fault: s.facts.Pending[who].Fault})
-		}
-	}
-	s.holdMissing()
-	s.holdStrays()
-	if s.sets.suppressed != nil {
-		s.faults = append(s.faults, named{Fault: *s.sets.suppressed})
-	}
-	if s.decision.healing.suspended != "" {
-		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.decision.healing.suspended}})
-	}
-	if names := s.facts.publisher().Conflicting(); len(names) > 0 {
-		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})
-	}
 }

@@ -8,6 +8,7 @@ package planner
 
 import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/tell"
 )
 
 // Make plans a group. The first row that applies decides what blocks it:
@@ -35,33 +36,52 @@ import (
 // "newer" stamps have a generation that is higher than the hook call's, or, of a group that is being deleted, no lower. The call is also treated so if
 // it is older than the newest one (plan.OlderCall).
 //
-// Where the figures of the stored status are kept because vCenter's state is unknown, its faults are kept, too (lastknown.go).
+// Where the figures of the stored status are kept because vCenter's state is unknown, its faults are kept, too (tell/lastknown.go).
 //
 // "elsewhere, maybe" is a group that another install of the server has as well (otherInstall). "another, served" is a group whose status
 // another install writes (servedElsewhere). "not deleted" is a finalize call for a group without deletionTimestamp: such a call removes
 // nothing (unselected.go).
 //
 // properties_test.go has the properties that are true of every observation, one sentence for each.
-func Make(o plan.Observed) plan.Result { return bounded(resultOf(o)) }
+func Make(o plan.Observed) plan.Result { return tell.Bound(resultOf(o)) }
 
 func resultOf(o plan.Observed) plan.Result {
 	if o.Unselected() {
 		return answerUnselected(&o)
 	}
 	s := classify(factsOf(&o))
-	if o.Finalizing {
-		return finalize(s)
+	if s.facts.abandoned() {
+		return abandon(s)
 	}
-	result := plan.Result{Children: s.children()}
-	r := reportOf(stepsOf(decide(s)))
-	result.Wake, result.SlowStart = r.untilWake(), r.sets.lost() > 1 && r.steps.missing() > 1
-	if r.facts.blockedBy == nil && !r.facts.paused() {
-		result.Actions = r.steps.actions()
+	steps := stepsOf(decide(s))
+	result := plan.Result{Children: s.children(), Actions: steps.actions(), Finalized: steps.ended(), Wake: steps.untilWake(), SlowStart: steps.startSlowly()}
+	if s.facts.paused() {
+		result.Actions, result.Finalized = nil, false
 	}
-	r.setNextCall(&result)
-	result.Status, result.Verdicts = r.status(r.message()), r.verdicts()
-	if result.Refusal = r.servedElsewhere(); result.Refusal == nil {
-		result.Events = r.events(&result.Status)
+	tell.About(steps.told(), &result)
+	return result
+}
+
+// stepsOf finds the next steps of a group.
+func stepsOf(d *decision) *steps {
+	s := newSteps(d)
+	switch {
+	case d.facts.blockedBy != nil:
+	case d.facts.Finalizing:
+		s.findThoseToEnd()
+	default:
+		s.findNext()
 	}
+	return s
+}
+
+// abandon ends a group without vCenter, because an operator asked for that.
+func abandon(s *sets) plan.Result {
+	steps := newSteps(decide(s))
+	result := plan.Result{Finalized: s.facts.childless()}
+	if s.facts.orphaned() {
+		result.Children = s.children()
+	}
+	tell.AboutAbandoned(steps.told(), &result)
 	return result
 }

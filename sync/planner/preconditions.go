@@ -63,7 +63,7 @@ func (s *steps) passes(m *member) bool {
 
 func (s *steps) isDrained(m *member) (is bool, again time.Time) { return s.facts.drained(m) }
 
-// isReleased reports whether no annotation holds a marked member (holdannotations.go). If members can be held, a replica of the server takes
+// isReleased reports whether no annotation holds a marked member (plan.Holds). If members can be held, a replica of the server takes
 // none down before a hook call that is later than the mark: until then it may not know of an annotation.
 func (s *steps) isReleased(m *member) (is bool, again time.Time) {
 	f := s.facts

@@ -159,14 +159,3 @@ func (s *steps) destroyQuarantined(q *member, why string) {
 	q.begins(tidying, true)
 	s.remove(q, expired, why)
 }
-
-// quarantinedOn returns, as faults, the VMs whose time in quarantine is over and that were powered on.
-func (d *decision) quarantinedOn() (found []named) {
-	for i := range d.sets.quarantined {
-		if q := &d.sets.quarantined[i]; q.becomes == plan.Wait {
-			found = append(found, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
-				Message: "its quarantine is over, but it was powered on, so it is kept: power it off to have it destroyed"}})
-		}
-	}
-	return found
-}

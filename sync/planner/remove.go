@@ -88,11 +88,11 @@ func (s *steps) mustLeave(m *member) int {
 func (s *steps) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
-		return (m.leaves() || m.duplicate) && m.markedForRemoval() && s.passes(m)
+		return (m.leaves() || m.duplicate) && m.MarkedForRemoval() && s.passes(m)
 	case expired:
 		return s.facts.due(m) && m.Power == plan.PoweredOff
 	case idle:
-		return m.markedForRemoval() && m.Power == plan.PoweredOff
+		return m.MarkedForRemoval() && m.Power == plan.PoweredOff
 	case duplicate:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}

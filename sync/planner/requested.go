@@ -16,7 +16,7 @@ func (requested) nominate(d *decision, order []int) {
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				d.incorrect = append(d.incorrect, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
+				d.incorrect = append(d.incorrect, plan.FaultOf{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				m.nominate(plan.WhyReplace, "spec.replace names it")

@@ -14,7 +14,7 @@ import (
 
 // resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
-	return m.resize != "" && m.nominated == "" && (m.fate == remains || m.fate == powerCycled) && !m.markedForRemoval() && !m.duplicate && m.Reachable
+	return m.resize != "" && m.nominated == "" && (m.fate == remains || m.fate == powerCycled) && !m.MarkedForRemoval() && !m.duplicate && m.Reachable
 }
 
 // hot reports whether the size can be changed while the VM runs. vCenter may refuse the change all the same. The failure says so, and then, until

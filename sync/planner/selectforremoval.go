@@ -48,7 +48,7 @@ const (
 func (s *sets) rank(m *member) int {
 	rank := rankUpdated
 	switch {
-	case m.markedForRemoval():
+	case m.MarkedForRemoval():
 		rank = 0
 	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].Why != plan.WhyPowerCycle: // its mark was being written
 		rank = 1
@@ -108,7 +108,7 @@ func (d *decision) withinCanary(order []int) []int {
 	}
 	beyond := -d.facts.policy.Canary
 	for _, i := range order {
-		beyond += int(oneIf(d.sets.members[i].differs() == "" && !d.sets.members[i].markedForRemoval()))
+		beyond += int(oneIf(d.sets.members[i].differs() == "" && !d.sets.members[i].MarkedForRemoval()))
 	}
 	first := slices.IndexFunc(order, func(i int) bool { return d.sets.rank(&d.sets.members[i]) == rankOutdated })
 	if beyond <= 0 || first < 0 {
@@ -238,7 +238,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 			continue
 		case m.serving:
 			serving++
-		case m.nominated == "" && !m.markedForRemoval():
+		case m.nominated == "" && !m.MarkedForRemoval():
 			idle++ // may serve soon, or never
 		}
 		if m.nominated != "" && !d.isIrreplaceable(m) {
@@ -253,7 +253,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 func (s *sets) unpromoted() (n int) {
 	for i := range s.members {
 		m := &s.members[i]
-		n += int(oneIf(m.Standby && !m.duplicate && !m.markedForRemoval()))
+		n += int(oneIf(m.Standby && !m.duplicate && !m.MarkedForRemoval()))
 	}
 	return n
 }
@@ -262,7 +262,7 @@ func (s *sets) unpromoted() (n int) {
 func (s *sets) departing() (n int) {
 	for i := range s.members {
 		m := &s.members[i]
-		n += int(oneIf(m.duplicate && m.markedForRemoval() && m.Why != plan.WhyDuplicate))
+		n += int(oneIf(m.duplicate && m.MarkedForRemoval() && m.Why != plan.WhyDuplicate))
 	}
 	return n
 }
@@ -278,11 +278,11 @@ func (s *steps) unmark(m *member, why string) {
 func (s *steps) removeChosen(m *member, why string) {
 	unblocked := true
 	switch {
-	case !m.Reachable, !m.markedForRemoval() && !s.canMark(m):
-	case !m.markedForRemoval() && m.fate == replacedNow:
+	case !m.Reachable, !m.MarkedForRemoval() && !s.canMark(m):
+	case !m.MarkedForRemoval() && m.fate == replacedNow:
 		unblocked = s.act(s.facts.replacing(m, m.nominated, why))
 		s.reportFailedRehearsal(m)
-	case !m.markedForRemoval():
+	case !m.MarkedForRemoval():
 		to := plan.WhyScaleIn
 		if m.givenUp { // its VM is kept in quarantine (duplicates.go)
 			to = plan.WhyDuplicate

@@ -57,17 +57,6 @@ func (s *sets) isStandby(ordinal int32) bool {
 		slices.Contains(s.standbyComing, ordinal)
 }
 
-// countReady counts the members that are ready.
-func (s *sets) countReady() int {
-	n := 0
-	for i := range s.members {
-		if s.members[i].ready {
-			n++
-		}
-	}
-	return n
-}
-
 // oneIf is for counting.
 func oneIf(is bool) int32 {
 	if is {

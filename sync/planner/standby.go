@@ -43,7 +43,7 @@ func (s *sets) sortNotFoundStandby() {
 	}
 	for _, m := range s.facts.Group.Status.Standby {
 		if !here[m.MoRef] && !filled[m.Ordinal] && !s.facts.departed.Has(m.MoRef, "") {
-			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, notSeen
+			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, plan.NotSeen
 			s.notFoundStandby, s.unseenStandby[m.Ordinal] = append(s.notFoundStandby, m), true
 		}
 	}
@@ -132,7 +132,7 @@ func (d *decision) soonFit() (n int) {
 	}
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
-		if !m.leaves() && m.Reachable && !m.markedForRemoval() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
+		if !m.leaves() && m.Reachable && !m.MarkedForRemoval() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
 			n++
 		}
 	}
@@ -175,7 +175,7 @@ func (d *decision) decideStandby() {
 		}
 		if !m.leaves() {
 			here++
-			stay += int(oneIf(!m.markedForRemoval() && !d.facts.unfit(m)))
+			stay += int(oneIf(!m.MarkedForRemoval() && !d.facts.unfit(m)))
 		}
 	}
 	left := here
@@ -189,8 +189,8 @@ func (d *decision) decideStandby() {
 			if d.cloneBlocked(m) || d.wouldBeInVain(m) {
 				m.awaits = anOperator
 			}
-		case m.markedForRemoval() || d.facts.unfit(m) || stay > wanted:
-			stay -= int(oneIf(!m.markedForRemoval() && !d.facts.unfit(m)))
+		case m.MarkedForRemoval() || d.facts.unfit(m) || stay > wanted:
+			stay -= int(oneIf(!m.MarkedForRemoval() && !d.facts.unfit(m)))
 			left--
 			if m.fate = withdrawn; d.facts.unfit(m) && left < wanted {
 				m.decide(plan.Update, againText(m))
@@ -261,10 +261,10 @@ func (s *steps) updateStandby(m *member, why string) {
 // discardStandby marks a standby member, and then removes it: enough others are left without it, or it is created again.
 func (s *steps) discardStandby(m *member, why string) {
 	switch again := m.becomes == plan.Update; {
-	case !m.markedForRemoval() && again:
+	case !m.MarkedForRemoval() && again:
 		s.act(s.facts.replacing(m, plan.WhyUpdate, why))
 		s.reportFailedRehearsal(m)
-	case !m.markedForRemoval():
+	case !m.MarkedForRemoval():
 		s.act(s.facts.marking(m, plan.WhyScaleIn, why))
 	default:
 		s.remove(m, idle, why)

@@ -15,11 +15,11 @@ type steps struct {
 	stepOf    map[string]int // their indices, by the key of the member
 	wake      wake
 	waitCall  bool
-	waitDisks bool    // a member is not removed until the status lists its disks
-	faults    []named // of members, or of the group
+	waitDisks bool           // a member is not removed until the status lists its disks
+	faults    []plan.FaultOf // of members, or of the group
 	// cloneFaults are the faults that keep members from being cloned until an operator acts, diskFaults those that keep disks from being
 	// added or growing.
-	cloneFaults, diskFaults []named
+	cloneFaults, diskFaults []plan.FaultOf
 }
 
 func newSteps(d *decision) *steps {
@@ -40,7 +40,7 @@ func (s *steps) act(a plan.Action) (unblocked bool) {
 	asks := s.sets.asks(a.MoRef)
 	failed := !asks && p.Fault.Reason != "" && p.Op == a.Op
 	if failed {
-		s.faults = append(s.faults, named{Who: a.VM, Fault: p.Fault})
+		s.faults = append(s.faults, plan.FaultOf{Who: a.VM, Fault: p.Fault})
 	}
 	blocked := asks || failed
 	s.wanted = append(s.wanted, step{Action: a, starts: !asks && (!pending || p.State == plan.Due || p.Lets(a)), blocked: blocked})

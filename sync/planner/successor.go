@@ -75,7 +75,7 @@ func (d *decision) findSuccessors() {
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
 		s.reserve += int(oneIf(d.sets.fit(m)))
-		s.unfit = s.unfit || !d.sets.fit(m) && !d.facts.unfit(m) && !m.markedForRemoval() && m.Reachable
+		s.unfit = s.unfit || !d.sets.fit(m) && !d.facts.unfit(m) && !m.MarkedForRemoval() && m.Reachable
 	}
 	s.unfit = s.unfit || len(d.standbyComing) > 0
 	for i := range d.sets.quarantined {
@@ -105,7 +105,7 @@ func (d *decision) isUnfinished(m *member) bool {
 	switch {
 	case m.duplicate || m.available():
 		return false
-	case m.markedForRemoval() && (m.ready || m.Why == plan.WhyScaleIn): // it isn't needed any more, or serves until it is taken down
+	case m.MarkedForRemoval() && (m.ready || m.Why == plan.WhyScaleIn): // it isn't needed any more, or serves until it is taken down
 		return false
 	case m.outdated == "" && m.resize != "":
 		return m.Marked && m.Power != plan.PoweredOn
@@ -129,7 +129,7 @@ func (s *successors) note(m *member) {
 // one of the same spec can be created now.
 func (f *facts) outOfStepSince() time.Time {
 	unready := func(is metav1.ConditionStatus) bool { return is != metav1.ConditionTrue }
-	since := sinceWhen(seenCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady, unready), seenCondition(f.noticedConditions(), v1alpha1.ConditionReady, unready))
+	since := plan.Since(plan.SeenCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady, unready), plan.SeenCondition(f.NoticedConditions(), v1alpha1.ConditionReady, unready))
 	if since.IsZero() {
 		return f.Now
 	}
@@ -173,15 +173,15 @@ func (d *decision) canBeReplaced(m *member) bool {
 	case left < 0 && !d.refillable(m, left):
 		s.unfillable = append(s.unfillable, m.name)
 		return false
-	case m.markedForRemoval() && !m.mayServe():
+	case m.MarkedForRemoval() && !m.mayServe():
 		return true
-	case another(s.failing, m) && !m.markedForRemoval():
+	case another(s.failing, m) && !m.MarkedForRemoval():
 		return false
-	case s.unfinished && !m.markedForRemoval() && m.mayServe() && m.nominated != plan.WhyHealing:
+	case s.unfinished && !m.MarkedForRemoval() && m.mayServe() && m.nominated != plan.WhyHealing:
 		return false
 	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
 		return true
-	case m.nominated != plan.WhyHealing && !m.markedForRemoval() && d.extraComesFirst():
+	case m.nominated != plan.WhyHealing && !m.MarkedForRemoval() && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
@@ -243,7 +243,7 @@ func (d *decision) extraComesFirst() bool {
 // another standby member of the present spec isn't fit, new ones may not become fit either.
 func (d *decision) canBeRecreated(m *member, missing int) bool {
 	s := &d.successors
-	return !d.cloneBlocked(m) && !d.wouldBeInVain(m) && d.refillable(m, -1) && (m.markedForRemoval() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
+	return !d.cloneBlocked(m) && !d.wouldBeInVain(m) && d.refillable(m, -1) && (m.MarkedForRemoval() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
 }
 
 // replacing is marking for a member that is replaced: the step first checks that vCenter has what the successor's clone needs.
@@ -258,27 +258,7 @@ func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 // reportFailedRehearsal notes why the successor of a member can't be cloned, if the step that was to mark the member has found that.
 func (s *steps) reportFailedRehearsal(m *member) {
 	if p := s.facts.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
-		s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
-	}
-}
-
-// reportNotReplaced reports why no member is replaced, unless a wanted clone reports that.
-func (s *steps) reportNotReplaced() {
-	waits := func(m member) bool { return m.nominated != "" && !m.leaves() }
-	if len(s.cloneFaults) > 0 || !s.decision.update.waits && !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
-		return
-	}
-	if fault := s.facts.sourceFault(); fault != nil {
-		s.blockClone("", *fault)
-	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves() }) {
-		fault := s.facts.addressesFault()
-		if held := s.heldFault(""); held != nil {
-			fault = *held
-		}
-		s.blockClone(slices.Min(stay), fault)
-	} else if len(s.decision.successors.blocked) > 0 {
-		name := s.decision.successors.blocked[0]
-		s.blockClone(name, s.facts.Pending[name].Fault)
+		s.cloneFaults = append(s.cloneFaults, plan.FaultOf{Who: m.name, Fault: p.Fault})
 	}
 }
 

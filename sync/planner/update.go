@@ -158,12 +158,12 @@ func (u *update) trackProgress(d *decision, todo int) {
 	updated, leaving, waiting := 0, 0, []*member(nil)
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
-		leaving += int(oneIf(m.markedForRemoval() && !m.duplicate))
+		leaving += int(oneIf(m.MarkedForRemoval() && !m.duplicate))
 		switch {
 		case m.differs() != "" || m.duplicate:
 		case m.available():
 			updated++
-		case !m.markedForRemoval():
+		case !m.MarkedForRemoval():
 			waiting = append(waiting, m)
 		}
 	}
@@ -250,7 +250,7 @@ func (d *decision) resumes() bool {
 func (d *decision) overtook(waiting []*member, due time.Time) bool {
 	held := meta.FindStatusCondition(d.facts.Group.Status.Conditions, v1alpha1.ConditionUpdateHeld)
 	return len(waiting) > 0 && !d.facts.Now.Before(due) && (held == nil || held.Reason != plan.ReasonProgressDeadline) &&
-		!slices.ContainsFunc(waiting, func(m *member) bool { return d.facts.record(m.MoRef, -1) != nil })
+		!slices.ContainsFunc(waiting, func(m *member) bool { return d.facts.Record(m.MoRef, -1) != nil })
 }
 
 // refreshedSince reports whether a member that was created since is available. That is progress although the number of updated members need
@@ -320,7 +320,7 @@ func (d *decision) beyond() int {
 		case d.wantsCycle(m) || d.cyclesLater(m):
 			differ = true
 			cycles += int(oneIf(d.facts.policy.MinAvailable >= d.facts.want)) // otherwise no extra member helps (helpers)
-		case !m.available() && !m.markedForRemoval() && m.fate != held, m.inVain && d.update.stuck != nil: // it shows why the update has stopped
+		case !m.available() && !m.MarkedForRemoval() && m.fate != held, m.inVain && d.update.stuck != nil: // it shows why the update has stopped
 			waiting++
 		}
 		differ = differ || m.differs() != ""

@@ -7,21 +7,43 @@ import (
 // activity is something that is being done for a VM, or for an ordinal that no VM has yet.
 type activity int
 
+// The activities, in the order of the status message.
 const (
 	cloning       activity = iota // it is made from the template
 	adopting                      // it becomes a member
 	returning                     // a VM in quarantine becomes a member again
-	starting                      // it is powered on
 	resizing                      // it gets another size in place
-	preparing                     // it gets tags, attributes and its network configuration
-	settingDisks                  // it gets disks, or larger ones
+	starting                      // it is powered on
 	leaving                       // a member is removed
+	preparing                     // it gets tags, attributes and its network configuration
+	restamping                    // its stamp gets what vCenter calls it now
+	settingDisks                  // it gets disks, or larger ones
 	standingBy                    // a standby member is made, prepared or resized
 	discarding                    // a standby member is removed
-	restamping                    // its stamp gets what vCenter calls it now
 	tidying                       // a duplicate, or a VM in or for quarantine, is moved or removed
 	allActivities = iota
 )
+
+// activities say what goes on. background: the message says it after what concerns the members that serve. byDeletion: a sentence about the deletion says
+// it already. busy: the group is busy while it goes on; clones, adoptions and returns make it busy by their ordinals. updates: an update may consist of it.
+// standby: it concerns standby members alone.
+var activities = [allActivities]struct {
+	says, noun                                     string
+	background, byDeletion, busy, updates, standby bool
+}{
+	cloning:      {says: "cloning %s", noun: "member", byDeletion: true, updates: true},
+	adopting:     {says: "adopting %s", noun: "VM"},
+	returning:    {says: "bringing %s back from quarantine", noun: "VM", updates: true},
+	resizing:     {says: "resizing %s", noun: "member", busy: true, updates: true},
+	starting:     {says: "powering on %s", noun: "member", busy: true, updates: true},
+	leaving:      {says: "removing %s", noun: "member", byDeletion: true, busy: true, updates: true},
+	preparing:    {says: "preparing %s (tags, attributes, network)", noun: "member", background: true, busy: true, updates: true},
+	restamping:   {says: "recording what vCenter calls %s now", noun: "VM", background: true},
+	settingDisks: {says: "changing the disks of %s", noun: "member", background: true, busy: true, updates: true},
+	standingBy:   {says: "creating or updating %d of %s", noun: "standby member", background: true, byDeletion: true, standby: true},
+	discarding:   {says: "removing %s", noun: "standby member", background: true, standby: true},
+	tidying:      {says: "quarantining or removing %s", noun: "VM", background: true, byDeletion: true},
+}
 
 // verdict is what becomes of a VM, or of an ordinal that no VM has yet. The status message counts the activities of all verdicts.
 type verdict struct {

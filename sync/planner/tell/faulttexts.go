@@ -1,6 +1,6 @@
 // This file puts into words what blocks members.
 
-package planner
+package tell
 
 import (
 	"cmp"
@@ -11,17 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// blockingFault is a fault and the member it blocks (empty: the group).
-type blockingFault struct {
-	Who string
-	plan.Fault
-}
-
-// named is a fault and the member it blocks (empty: the group).
-type named = blockingFault
-
 // withHelp adds a link to the documentation to the faults that an operator has to act on.
-func withHelp(faults []blockingFault) []blockingFault {
+func withHelp(faults []plan.FaultOf) []plan.FaultOf {
 	faults = slices.Clone(faults)
 	for i := range faults {
 		faults[i].Fault = faults[i].WithHelp()
@@ -56,7 +47,7 @@ func (b *blocks) text() (text string) {
 }
 
 // faultTexts lists the blocking faults, each once, with what it blocks. Faults that need an operator come first.
-func (r *report) faultTexts(faults []blockingFault) (texts []string) {
+func (r *report) faultTexts(faults []plan.FaultOf) (texts []string) {
 	var order []string
 	whom := map[string]*blocks{}
 	for _, f := range faultsInOrder(faults) {
@@ -70,7 +61,7 @@ func (r *report) faultTexts(faults []blockingFault) (texts []string) {
 			whom[text].rules = true
 		default:
 			whom[text].names = append(whom[text].names, r.nameOf(f.Who))
-			whom[text].others = whom[text].others || !r.facts.isMemberName(f.Who)
+			whom[text].others = whom[text].others || !r.isMemberName(f.Who)
 		}
 	}
 	for i, text := range order {
@@ -87,8 +78,8 @@ func (r *report) faultTexts(faults []blockingFault) (texts []string) {
 
 // nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
 func (r *report) nameOf(who string) string {
-	for i := range r.sets.members {
-		if m := &r.sets.members[i]; m.name == who && !m.duplicate {
+	for i := range r.Members {
+		if m := &r.Members[i]; m.Name == who && !m.Duplicate {
 			return m.display()
 		}
 	}
@@ -96,8 +87,8 @@ func (r *report) nameOf(who string) string {
 }
 
 // isMemberName reports whether a name is that of a member, "<group>-<ordinal>".
-func (f *facts) isMemberName(name string) bool {
-	ordinal, is := strings.CutPrefix(name, f.Group.Name+"-")
+func (r *report) isMemberName(name string) bool {
+	ordinal, is := strings.CutPrefix(name, r.Group.Name+"-")
 	return is && strings.Trim(ordinal, "0123456789") == ""
 }
 
@@ -113,16 +104,16 @@ func afterColon(text string) string {
 
 // faultsInOrder sorts faults for the message: those that need an operator first, then by member. (They are found in another order
 // while a step is tried again.)
-func faultsInOrder(faults []blockingFault) []blockingFault {
+func faultsInOrder(faults []plan.FaultOf) []plan.FaultOf {
 	faults = slices.Clone(faults)
-	slices.SortStableFunc(faults, func(a, b blockingFault) int {
+	slices.SortStableFunc(faults, func(a, b plan.FaultOf) int {
 		return cmp.Or(comparePersons(a, b), cmp.Compare(len(a.Who), len(b.Who)), strings.Compare(a.Who, b.Who))
 	})
 	return faults
 }
 
 // comparePersons puts those first that need an operator.
-func comparePersons(a, b blockingFault) int {
+func comparePersons(a, b plan.FaultOf) int {
 	switch {
 	case a.NeedsOperator == b.NeedsOperator:
 		return 0

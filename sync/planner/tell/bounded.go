@@ -1,6 +1,6 @@
 // This file bounds the texts of a result. Guests, people and vCenter say how long names and messages are, and how many.
 
-package planner
+package tell
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// bounded cuts the texts that are too long (plan.TextMost, plan.MemberTextMost). Names and ids stay as they are: vCenter and Kubernetes
+// Bound cuts the texts that are too long (plan.TextMost, plan.MemberTextMost). Names and ids stay as they are: vCenter and Kubernetes
 // bound them, and a part of one is another. An Event's text is bounded where the Event is made (plan.EventOf).
-func bounded(r plan.Result) plan.Result {
+func Bound(r plan.Result) plan.Result {
 	s := &r.Status
 	s.LastMessage = plan.Bounded(s.LastMessage, plan.TextMost)
 	// The lists can be those of the stored status, which others read.

@@ -1,6 +1,6 @@
 // This file puts into words how far an update is, and what it leaves alone.
 
-package planner
+package tell
 
 import (
 	"cmp"
@@ -12,16 +12,16 @@ import (
 
 // heldText says how many members that differ from the spec are held, and which field holds them.
 func (r *report) heldText() string {
-	n, all := r.decision.update.held, 0
-	for i := range r.sets.members {
-		all += int(oneIf(!r.sets.members[i].duplicate))
+	n, all := r.Update.Held, 0
+	for i := range r.Members {
+		all += int(oneIf(!r.Members[i].Duplicate))
 	}
-	why := cmp.Or(r.sets.heldBy(), r.decision.update.closed)
+	why := cmp.Or(r.Update.HeldBy, r.Update.Closed)
 	switch {
-	case n == 0 || r.decision.update.stuck != nil:
+	case n == 0 || r.Update.Stuck != nil:
 		return ""
 	case why == "":
-		why = fmt.Sprintf("update.canary holds at %d", r.facts.policy.Canary)
+		why = fmt.Sprintf("update.canary holds at %d", r.Policy.Canary)
 	}
 	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, plan.Count(all, "member"), why)
 }
@@ -30,10 +30,10 @@ func (r *report) heldText() string {
 func (r *report) differing() (texts []string) {
 	var order []string
 	which := map[string][]string{}
-	for i := range r.sets.members {
-		m := &r.sets.members[i]
-		how := m.difference()
-		if how == "" || m.duplicate {
+	for i := range r.Members {
+		m := &r.Members[i]
+		how := m.Difference
+		if how == "" || m.Duplicate {
 			continue
 		}
 		if which[how] == nil {
@@ -54,8 +54,8 @@ func (r *report) differing() (texts []string) {
 // changedTemplate names the members that were cloned from another version of the template.
 func (r *report) changedTemplate() string {
 	var names []string
-	for i := range r.sets.members {
-		if m := &r.sets.members[i]; r.facts.templateChanged(&m.VM) && !m.duplicate {
+	for i := range r.Members {
+		if m := &r.Members[i]; m.TemplateChanged && !m.Duplicate {
 			names = append(names, m.display())
 		}
 	}
@@ -63,35 +63,35 @@ func (r *report) changedTemplate() string {
 		return ""
 	}
 	what := "set update.onTemplateChange to Replace to replace them"
-	if r.facts.policy.ReplaceOnTemplate {
+	if r.Policy.ReplaceOnTemplate {
 		what = "updates replace them"
 	}
 	return fmt.Sprintf("members that were cloned from another version of the template %s: %s; %s",
-		strings.TrimSpace(r.facts.Group.Spec.Template), plan.AtMost(names, 10), what)
+		strings.TrimSpace(r.Group.Spec.Template), plan.AtMost(names, 10), what)
 }
 
-// updatesNow is 1 while members are to be updated and nothing stops that, and 0 otherwise.
-func (r *report) updatesNow() int {
-	if r.facts.Finalizing || r.decision.update.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
-		return 0
+// updatesNow reports whether members are to be updated and nothing stops that.
+func (r *report) updatesNow() bool {
+	if r.Finalizing || r.Update.Stuck != nil || len(r.faults) > 0 && !r.does(func(a *ActivityKind) bool { return a.Updates }) {
+		return false
 	}
-	return int(oneIf(r.decision.isUpdating()))
+	return r.Update.Changes
 }
 
 // updatingText counts the members that are as the spec says and that spec.replace doesn't name, as kubectl rollout status does.
-func (r *report) updatingText(int) string {
+func (r *report) updatingText() string {
 	n := 0
-	for i := range r.sets.members {
-		m := &r.sets.members[i]
-		n += int(oneIf(m.difference() == "" && m.nominated != plan.WhyReplace && !m.duplicate))
+	for i := range r.Members {
+		m := &r.Members[i]
+		n += int(oneIf(m.Difference == "" && m.Nominated != plan.WhyReplace && !m.Duplicate))
 	}
-	return fmt.Sprintf("updating: %d of %s updated", min(n, r.facts.want), plan.Count(r.facts.want, "member"))
+	return fmt.Sprintf("updating: %d of %s updated", min(n, r.Want), plan.Count(r.Want, "member"))
 }
 
 // newTemplate says which templates an update replaces by which; empty if it keeps the template.
 func (r *report) newTemplate() string {
-	if former := r.facts.FormerTemplates(); len(former) > 0 {
-		return fmt.Sprintf(" from the template %s to %s", plan.AtMost(former, 3), plan.Printable(r.facts.Group.Spec.Template))
+	if former := r.FormerTemplates(); len(former) > 0 {
+		return fmt.Sprintf(" from the template %s to %s", plan.AtMost(former, 3), plan.Printable(r.Group.Spec.Template))
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package planner
+package tell
 
 import (
 	"time"
@@ -40,44 +40,35 @@ const (
 //
 // and in no case later than the resync period, nor, unless it is deleted, than wake.
 func (r *report) setNextCall(result *plan.Result) {
-	within := r.facts.Resync
+	within := r.Resync
 	switch {
-	case r.facts.abandoned():
+	case r.Abandoned:
 		result.InProgress = true
-	case !r.facts.vCenterKnown:
+	case !r.VCenterKnown:
 		within = resyncUnknown
-	case r.facts.Finalizing && r.facts.paused():
-	case r.facts.Finalizing:
+	case r.Finalizing && r.paused():
+	case r.Finalizing:
 		result.InProgress = true
 	case r.blocked():
 		within = r.resyncBlocked()
-	case r.facts.paused():
-	case r.facts.blockedBy != nil || r.busy() || r.steps.doing(standingBy, discarding) > 0 || r.decision.update.progress != nil || r.sets.countReady() < len(r.sets.members) || len(r.sets.unconfirmed()) > 0 || r.facts.awaitsService():
+	case r.paused():
+	case r.BlockedBy != nil || r.busy() || r.does(func(a *ActivityKind) bool { return a.Standby }) || r.Update.Progress != nil || r.countReady() < len(r.Members) || len(r.Unconfirmed) > 0 || r.AwaitsService:
 		result.InProgress = true
-	case r.facts.Group.Spec.Service != nil, r.facts.Group.Spec.Readiness.Probes():
+	case r.Group.Spec.Service != nil, r.Group.Spec.Readiness.Probes():
 		within = resyncServed
 	}
-	if result.Wake > 0 && !r.facts.Finalizing {
+	if result.Wake > 0 && !r.Finalizing {
 		within = min(within, max(result.Wake, time.Second))
 	}
-	result.Resync = min(within, r.facts.Resync)
+	result.Resync = min(within, r.Resync)
 }
 
 // resyncBlocked is the time for a group that waits for an operator. Many groups may wait for one vCenter for weeks, and their calls must not
 // delay those for other groups.
 func (r *report) resyncBlocked() time.Duration {
-	stalled := meta.FindStatusCondition(r.facts.Group.Status.Conditions, v1alpha1.ConditionStalled)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.facts.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
+	stalled := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
 		return resyncStalled
 	}
 	return resyncWatched
-}
-
-// untilWake is after how long the plan must be made again although nothing has changed; zero if it depends on no time.
-func (r *report) untilWake() time.Duration {
-	all := wake{now: r.facts.Now}
-	for _, at := range []time.Time{r.facts.shortOutageOver, r.sets.wake.at, r.decision.wake.at, r.steps.wake.at} {
-		all.note(at)
-	}
-	return all.after()
 }

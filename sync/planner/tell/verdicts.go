@@ -1,6 +1,6 @@
 // This file says how the verdicts are reported.
 
-package planner
+package tell
 
 import (
 	"cmp"
@@ -17,30 +17,30 @@ func (r *report) verdicts() (all []plan.Verdict) {
 			all = append(all, d)
 		}
 	}
-	if !r.facts.vCenterKnown {
-		for i := range r.facts.Group.Status.Members {
-			m := &r.facts.Group.Status.Members[i]
-			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.facts.blockedBy.Message})
+	if !r.VCenterKnown {
+		for i := range r.Group.Status.Members {
+			m := &r.Group.Status.Members[i]
+			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.BlockedBy.Message})
 		}
 		return all
 	}
-	for m := range r.decision.allVMs() {
-		if m.name == "" {
+	for m := range r.allVMs() {
+		if m.Name == "" {
 			continue
 		}
 		d := r.verdictOf(m)
-		if r.facts.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
+		if r.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
 			d.WaitsFor = "spec.paused"
 		}
 		say(d)
 	}
-	for i := range r.sets.notFound {
-		m := &r.sets.notFound[i]
-		d := plan.Verdict{VM: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "vCenter's events to say what became of it"}
+	for i := range r.NotFound {
+		m := &r.NotFound[i]
+		d := plan.Verdict{VM: plan.MemberName(r.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "vCenter's events to say what became of it"}
 		switch {
-		case m.missing:
+		case m.Missing:
 			d.Reason, d.WaitsFor = "missing: "+m.Message, "its VM to return, or spec.replace to name it"
-		case m.hidden():
+		case m.Hidden:
 			d.WaitsFor = "vCenter to show it, or to report it as gone"
 		}
 		say(d)
@@ -58,33 +58,33 @@ func (r *report) verdicts() (all []plan.Verdict) {
 //	a member                                as decided (conclude)
 //	a standby member, one in quarantine     as decided (decideStandby, decideQuarantined)
 //	an ordinal                              Create     why a VM is wanted (fill, decideStandby); what keeps it from being made
-func (r *report) verdictOf(m *member) plan.Verdict {
-	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: cmp.Or(m.becomes, plan.Keep), Reason: m.why, WaitsFor: r.waitsFor(m)}
-	if !m.Quarantined.IsZero() {
+func (r *report) verdictOf(m *Member) plan.Verdict {
+	d := plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: cmp.Or(m.Becomes, plan.Keep), Reason: m.Reason, WaitsFor: r.waitsFor(m)}
+	if !m.VM.Quarantined.IsZero() {
 		d.VM = plan.Printable(m.VM.Name)
 	}
 	switch {
-	case r.facts.blockedBy != nil:
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, r.facts.blockedBy.Message, ""
+	case r.BlockedBy != nil:
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, r.BlockedBy.Message, ""
 	case m.MoRef != "" && !m.Reachable:
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM is "+m.Unreachable, "vCenter to reach it"
 	case m.Question != "":
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM has a pending question", "an answer in vCenter"
-	case r.facts.Finalizing:
-		d.Is, d.Reason = plan.Remove, r.facts.deletionReason()
+	case r.Finalizing:
+		d.Is, d.Reason = plan.Remove, r.Deletion.Reason
 	}
 	return d
 }
 
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
-func (r *report) waitsFor(m *member) string {
-	switch p := r.facts.Pending[r.facts.stepKey(m)]; {
-	case m.keptBy != "":
-		return m.keptBy
+func (r *report) waitsFor(m *Member) string {
+	switch p := r.Pending[m.Key]; {
+	case m.KeptBy != "":
+		return m.KeptBy
 	case p.Fault.Reason != "":
 		return p.Fault.WithHelp().Message
-	case m.waits != nil:
-		return m.waits.until
+	case m.MarkWaits != "":
+		return m.MarkWaits
 	}
-	return m.awaits
+	return m.Awaits
 }

@@ -1,6 +1,6 @@
 // This file has the list of a status' conditions: which there are, in which order, and since when each is as it is.
 
-package planner
+package tell
 
 import (
 	"cmp"
@@ -65,7 +65,7 @@ func (l *conditionList) Sorted() []metav1.Condition {
 // Add adds a condition.
 func (l *conditionList) Add(kind string, status metav1.ConditionStatus, reason, message string) {
 	has := func(is metav1.ConditionStatus) bool { return is == status }
-	at := metav1.NewTime(sinceWhen(seenCondition(l.stored, kind, has), seenCondition(l.noticed, kind, has)))
+	at := metav1.NewTime(plan.Since(plan.SeenCondition(l.stored, kind, has), plan.SeenCondition(l.noticed, kind, has)))
 	if at.IsZero() {
 		at = l.now
 	}

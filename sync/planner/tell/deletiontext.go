@@ -1,6 +1,6 @@
 // This file puts into words how far the deletion of a group is.
 
-package planner
+package tell
 
 import (
 	"fmt"
@@ -16,37 +16,37 @@ const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1
 
 // deletion says what remains to be done until the group is gone.
 func (r *report) deletion() []string {
-	if r.sets.exist() > 0 {
+	if r.exist() > 0 {
 		return r.deletionOfVMs()
 	}
 	made := 0 // a fault says what the deletion waits for if others arrive: strays that are not decided yet
-	for _, ordinal := range r.decision.arriving {
-		made += int(oneIf(!r.sets.held[ordinal]))
+	for _, ordinal := range r.Arriving {
+		made += int(oneIf(!r.Held[ordinal]))
 	}
 	switch {
-	case made > 0 && r.facts.policy.Retain:
+	case made > 0 && r.Policy.Retain:
 		return []string{fmt.Sprintf("waiting to release %s still being cloned or adopted", plan.Count(made, "VM"))}
 	case made > 0:
 		return []string{fmt.Sprintf("waiting to remove %s still being cloned or adopted", plan.Count(made, "VM"))}
-	case len(r.decision.arriving) > 0:
+	case len(r.Arriving) > 0:
 		return nil
-	case !r.facts.rulesGone(): // rulesText, or the fault, says so
+	case !r.Deletion.RulesGone: // rulesText, or the fault, says so
 		return nil
-	case r.facts.State.FolderUnknown:
+	case r.State.FolderUnknown:
 		return []string{"the deletion waits until the server knows whether the group has a folder", abandonHint}
-	case r.facts.folderLeft() && r.facts.folderKept():
-		return []string{fmt.Sprintf("if the group's folder can't be removed, the deletion completes anyway, %s after it began", r.facts.Lease)}
-	case r.facts.folderLeft() && r.facts.policy.Retain:
+	case r.Deletion.FolderLeft && r.Deletion.FolderKept:
+		return []string{fmt.Sprintf("if the group's folder can't be removed, the deletion completes anyway, %s after it began", r.Lease)}
+	case r.Deletion.FolderLeft && r.Policy.Retain:
 		return []string{"removing the group's folder, if it is empty"}
-	case r.facts.folderLeft():
+	case r.Deletion.FolderLeft:
 		return []string{"removing the group's folder"}
-	case !r.facts.Emptied:
+	case !r.Emptied:
 		return []string{"confirming that no VM of the group is left in vCenter"}
-	case r.facts.childless():
+	case r.Deletion.Childless:
 		return []string{"no VM of the group is left in vCenter"}
 	}
 	var objects []string
-	for key := range r.facts.Children {
+	for key := range r.Children {
 		objects = append(objects, key.String())
 	}
 	slices.Sort(objects)
@@ -73,7 +73,10 @@ func (c vmCount) text(verb string) string {
 	if c.quarantined > 0 {
 		parts = append(parts, plan.Count(c.quarantined, "VM")+" in quarantine")
 	}
-	return prefixed(verb+" ", strings.Join(parts, ", "))
+	if len(parts) == 0 {
+		return ""
+	}
+	return verb + " " + strings.Join(parts, ", ")
 }
 
 // deletionOfVMs says how many VMs of a deleted group are released and removed now, or else that the deletion waits for them. The same VMs
@@ -81,43 +84,43 @@ func (c vmCount) text(verb string) string {
 func (r *report) deletionOfVMs() (texts []string) {
 	var released, removed vmCount
 	blocked, last, alone, of := 0, 0, false, &removed
-	if r.facts.policy.Retain {
+	if r.Policy.Retain {
 		of = &released
 	}
-	for i := range r.sets.members {
-		m := &r.sets.members[i]
+	for i := range r.Members {
+		m := &r.Members[i]
 		if r.isBlocked(m) {
 			blocked++
 			continue
 		}
-		of.duplicates += int(oneIf(m.duplicate))
-		of.members += int(oneIf(!m.duplicate))
-		last, alone = last+int(oneIf(r.sets.outlasts(m))), alone || r.sets.isLastToGo(m)
+		of.duplicates += int(oneIf(m.Duplicate))
+		of.members += int(oneIf(!m.Duplicate))
+		last, alone = last+int(oneIf(m.Outlasts)), alone || m.LastToGo
 	}
-	for i := range r.sets.standby {
-		if r.isBlocked(&r.sets.standby[i]) {
+	for i := range r.Standby {
+		if r.isBlocked(&r.Standby[i]) {
 			blocked++
 		} else {
 			removed.standby++
 		}
 	}
-	for i := range r.sets.quarantined {
-		switch q := &r.sets.quarantined[i]; {
+	for i := range r.Quarantined {
+		switch q := &r.Quarantined[i]; {
 		case r.isBlocked(q):
 			blocked++
-		case r.facts.policy.Retain && q.Why == plan.WhyDuplicate:
+		case r.Policy.Retain && q.Why == plan.WhyDuplicate:
 			released.quarantined++
 		default:
 			removed.quarantined++
 		}
 	}
-	blocked += len(r.sets.notFound) + len(r.sets.notFoundStandby) + len(r.sets.notFoundQuarantined)
+	blocked += len(r.NotFound) + len(r.NotFoundStandby) + len(r.NotFoundQuarantined)
 	switch going := released.all() + removed.all(); {
-	case going == last && r.facts.policy.Retain: // the last member waits for the others
+	case going == last && r.Policy.Retain: // the last member waits for the others
 		return []string{fmt.Sprintf("the deletion waits until %s can be released or removed", plan.Count(blocked, "VM"))}
 	case going == 0:
 		return []string{fmt.Sprintf("the deletion waits until %s can be removed", plan.Count(blocked, "VM"))}
-	case going == 1 && alone && r.facts.policy.Retain && !r.facts.leaseOver():
+	case going == 1 && alone && r.Policy.Retain && !r.Deletion.LeaseOver:
 		return []string{"waiting to release the last member until no other replica of the server can act for the group"}
 	}
 	return slices.DeleteFunc([]string{released.text("releasing"), removed.text("removing")}, func(s string) bool { return s == "" })
@@ -125,7 +128,6 @@ func (r *report) deletionOfVMs() (texts []string) {
 
 // isBlocked reports whether a VM of a deleted group can't be released or removed now: a fault or a question blocks its step, or vCenter can't
 // reach it.
-func (r *report) isBlocked(m *member) bool {
-	i, has := r.steps.stepOf[r.facts.stepKey(m)]
-	return !m.Reachable || m.Question != "" || has && r.steps.wanted[i].blocked
+func (r *report) isBlocked(m *Member) bool {
+	return !m.Reachable || m.Question != "" || m.StepBlocked
 }

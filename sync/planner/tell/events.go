@@ -1,4 +1,4 @@
-package planner
+package tell
 
 import (
 	"cmp"
@@ -46,37 +46,37 @@ import (
 //
 // A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
 func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
-	was := &r.facts.Group.Status
+	was := &r.Group.Status
 	ready := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionReady)
 	before := cmp.Or(meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
 	// A call may have the parent from before the last status. So that an Event is not sent twice, its key is made from the
 	// stored status.
 	say := func(warning bool, reason, what, key string) {
-		all = append(all, plan.Event{Warning: warning, Reason: reason, What: what, At: r.facts.Now,
-			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, r.facts.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
+		all = append(all, plan.Event{Warning: warning, Reason: reason, What: what, At: r.Now,
+			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, r.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
 	}
 	news := was.Phase != is.Phase || before.Reason != ready.Reason || was.ObservedGeneration != is.ObservedGeneration
-	if is.Phase == v1alpha1.PhaseError && news && (r.decision.update.stuck == nil || ready.Reason != r.decision.update.stuck.Reason) {
+	if is.Phase == v1alpha1.PhaseError && news && (r.Update.Stuck == nil || ready.Reason != r.Update.Stuck.Reason) {
 		say(true, ready.Reason, is.LastMessage, "")
 	}
-	if r.facts.Related.Unrecognized != "" && !r.facts.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {
-		say(true, plan.ReasonUserDataUnrecognized, r.facts.Related.Unrecognized, "")
+	if r.Related.Unrecognized != "" && !r.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {
+		say(true, plan.ReasonUserDataUnrecognized, r.Related.Unrecognized, "")
 	}
-	if len(was.Conditions) == 0 || !r.facts.vCenterKnown {
+	if len(was.Conditions) == 0 || !r.VCenterKnown {
 		return all
 	}
-	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.decision.update.stuck != nil && (held == nil || held.Reason != r.decision.update.stuck.Reason) {
-		say(true, "UpdateStopped", r.decision.update.stuck.Message, r.facts.target())
+	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.Update.Stuck != nil && (held == nil || held.Reason != r.Update.Stuck.Reason) {
+		say(true, "UpdateStopped", r.Update.Stuck.Message, r.Update.Target)
 	}
-	if r.decision.healing.suspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
-		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.decision.healing.suspended, "")
+	if r.HealingSuspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
+		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.HealingSuspended, "")
 	}
 	if ignored := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionHoldIgnored); ignored != nil && ignored.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
 		say(true, ignored.Reason, "Annotations that hold no member: "+ignored.Message, "")
 	}
 	all = slices.Concat(all, r.holdEvents(), r.strayEvents(is))
-	if r.facts.Finalizing {
+	if r.Finalizing {
 		return slices.Concat(all, r.goneByOthers(), r.keptDisks(is, before.Reason))
 	}
 	if shared := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionDuplicateAddress); shared != nil && shared.Status == metav1.ConditionTrue &&
@@ -84,12 +84,12 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		say(true, shared.Reason, "Addresses that are not unique: "+shared.Message, "")
 	}
 	switch held := r.heldText(); {
-	case r.decision.update.progress != nil && r.decision.isUpdating() && (was.Update == nil || was.Update.Target != r.decision.update.progress.Target):
-		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.decision.update.progress.Target)
+	case r.Update.Progress != nil && r.Update.Changes && (was.Update == nil || was.Update.Target != r.Update.Progress.Target):
+		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.Update.Progress.Target)
 	case was.Update == nil || is.Update != nil:
 	case held != "":
 		say(false, plan.ReasonUpdateHeld, held, was.Update.Target)
-	case was.Update.Target != r.facts.target():
+	case was.Update.Target != r.Update.Target:
 		say(false, "UpdateWithdrawn", fmt.Sprintf("Update to %s withdrawn: no member differs from the spec", was.Update.Target), was.Update.Target)
 	default:
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
@@ -99,17 +99,17 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
 func (r *report) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event {
-	if is.CurrentReplicas > 0 || r.facts.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
+	if is.CurrentReplicas > 0 || r.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
 		return nil
 	}
 	var kept []string
 	attached := map[string]bool{}
-	for _, was := range r.facts.Group.Status.Disks {
+	for _, was := range r.Group.Status.Disks {
 		attached[was.ID] = was.MoRef != ""
 	}
 	for _, d := range is.Disks {
-		i := slices.IndexFunc(r.facts.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
-		if !attached[d.ID] || i < 0 || r.facts.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
+		i := slices.IndexFunc(r.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
+		if !attached[d.ID] || i < 0 || r.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
 			kept = append(kept, r.diskText(&d))
 		}
 	}
@@ -122,7 +122,7 @@ const namesInEvent = 8
 // abandonedEvents tell what an abandoned group leaves behind.
 func (r *report) abandonedEvents(left []string) (all []plan.Event) {
 	tell := func(what, key string) {
-		all = append(all, plan.Event{Warning: true, Reason: plan.ReasonAbandoned, What: what, Key: "abandoned/" + key, At: r.facts.Now})
+		all = append(all, plan.Event{Warning: true, Reason: plan.ReasonAbandoned, What: what, Key: "abandoned/" + key, At: r.Now})
 	}
 	if len(left) == 0 {
 		tell("The annotation "+v1alpha1.AnnotationAbandon+" ended the deletion; no VM is known to be left behind", "")
@@ -131,14 +131,14 @@ func (r *report) abandonedEvents(left []string) (all []plan.Event) {
 		tell("The annotation "+v1alpha1.AnnotationAbandon+" ended the deletion; left behind in vCenter: "+strings.Join(names, ", "), names[0])
 	}
 	var disks []string
-	for _, d := range r.facts.Group.Status.Disks {
+	for _, d := range r.Group.Status.Disks {
 		disks = append(disks, r.diskText(&d))
 	}
 	return append(all, r.disksKept(disks)...)
 }
 
 func (r *report) diskText(d *v1alpha1.PersistentDisk) string {
-	return fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(r.facts.Group.Name, d.Ordinal), d.ID)
+	return fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(r.Group.Name, d.Ordinal), d.ID)
 }
 
 // disksKept tells of persistent disks that a deleted group leaves.
@@ -147,39 +147,39 @@ func (r *report) disksKept(kept []string) []plan.Event {
 		return nil
 	}
 	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks kept in vCenter: %s; to give them to a new group with this name, annotate it with %s: %s",
-		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, r.facts.Group.UID), Key: "kept", At: r.facts.Now}}
+		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, r.Group.UID), Key: "kept", At: r.Now}}
 }
 
 // missingAndReturned tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
 func (r *report) missingAndReturned() (all []plan.Event) {
-	for i := range r.sets.notFound {
-		m := &r.sets.notFound[i]
-		if was := r.facts.record(m.MoRef, i); m.missing && r.facts.policy.ReplaceMissing > 0 && (was == nil || was.VanishedAt.IsZero()) {
-			all = append(all, plan.Event{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
-				Why: m.Message, Key: "vanished/" + m.MoRef, At: r.facts.Now})
+	for i := range r.NotFound {
+		m := &r.NotFound[i]
+		if was := r.Record(m.MoRef, i); m.Missing && r.Policy.ReplaceMissing > 0 && (was == nil || was.VanishedAt.IsZero()) {
+			all = append(all, plan.Event{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: plan.DisplayName(m.Name, m.VMName, m.MoRef),
+				Why: m.Message, Key: "vanished/" + m.MoRef, At: r.Now})
 		}
 	}
-	for i := range r.sets.givenUp {
-		m := &r.sets.givenUp[i]
+	for i := range r.GivenUp {
+		m := &r.GivenUp[i]
 		if m.Reason == plan.ReasonMemberGivenUp {
 			continue
 		}
 		why := "spec.replace names it"
-		if !r.facts.names(&m.Member) {
-			why = fmt.Sprintf("vCenter did not show it again within %d s (spec.healing.replaceVanishedAfterSeconds)", int(r.facts.policy.ReplaceMissing.Seconds()))
+		if !m.Named {
+			why = fmt.Sprintf("vCenter did not show it again within %d s (spec.healing.replaceVanishedAfterSeconds)", int(r.Policy.ReplaceMissing.Seconds()))
 		}
 		all = append(all, plan.Event{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: m.Name + " (" + m.MoRef + ")",
-			Why: why, Key: "given-up/" + m.MoRef, At: r.facts.Now})
+			Why: why, Key: "given-up/" + m.MoRef, At: r.Now})
 	}
-	for i := range r.sets.members {
-		m := &r.sets.members[i]
-		if m.InstanceUUID == "" || r.facts.record(m.MoRef, i) != nil {
+	for i := range r.Members {
+		m := &r.Members[i]
+		if m.InstanceUUID == "" || r.Record(m.MoRef, i) != nil {
 			continue
 		}
-		for j := range r.facts.Group.Status.Members {
-			if was := &r.facts.Group.Status.Members[j]; was.InstanceUUID == m.InstanceUUID {
+		for j := range r.Group.Status.Members {
+			if was := &r.Group.Status.Members[j]; was.InstanceUUID == m.InstanceUUID {
 				all = append(all, plan.Event{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
-					Why: "its moRef was " + was.MoRef, Key: "back/" + m.MoRef, At: r.facts.Now})
+					Why: "its moRef was " + was.MoRef, Key: "back/" + m.MoRef, At: r.Now})
 			}
 		}
 	}
@@ -189,15 +189,15 @@ func (r *report) missingAndReturned() (all []plan.Event) {
 // namesNothing tells of new entries of spec.replace that name no VM of the group. Once a status of their generation is stored, another replica
 // may have carried them out.
 func (r *report) namesNothing() (all []plan.Event) {
-	if r.facts.Group.Status.ObservedGeneration >= r.facts.Group.Generation {
+	if r.Group.Status.ObservedGeneration >= r.Group.Generation {
 		return nil
 	}
-	ask := r.facts.Query()
-	for _, entry := range r.facts.NewReplace {
-		if !slices.ContainsFunc(r.facts.State.VMs, func(vm plan.VM) bool { return vm.MoRef == entry.MoRef }) &&
+	ask := r.Query()
+	for _, entry := range r.NewReplace {
+		if !slices.ContainsFunc(r.State.VMs, func(vm plan.VM) bool { return vm.MoRef == entry.MoRef }) &&
 			!slices.ContainsFunc(ask.Recorded, func(m v1alpha1.Member) bool { return m.MoRef == entry.MoRef }) &&
-			!slices.ContainsFunc(r.facts.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == entry.MoRef }) {
-			all = append(all, plan.Event{Warning: true, Reason: "ReplaceNamesNoVM", At: r.facts.Now, Key: "replace/" + entry.Name + "/" + entry.MoRef,
+			!slices.ContainsFunc(r.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == entry.MoRef }) {
+			all = append(all, plan.Event{Warning: true, Reason: "ReplaceNamesNoVM", At: r.Now, Key: "replace/" + entry.Name + "/" + entry.MoRef,
 				What: fmt.Sprintf("spec.replace names %s with %s, which is no VM of the group, so nothing is replaced: correct the moRef (status.members has it), or remove the entry", entry.Name, entry.MoRef)})
 		}
 	}
@@ -212,16 +212,14 @@ func (r *report) changesByOthers() []plan.Event {
 // goneByOthers tell of members that this process did not remove. A process that was killed after it removed one, before an answer had its
 // Event, leaves that to the next: the stored status still has the member, and vCenter's events name the account.
 func (r *report) goneByOthers() (all []plan.Event) {
-	stored := r.facts.Group.Status.Members
-	for i := range stored {
-		was := &stored[i]
-		by, gone := r.facts.departed.As(was.MoRef, was.InstanceUUID)
+	for i := range r.Gone {
+		was, by := r.Gone[i].Member, r.Gone[i].By
 		chosen := was.Reason == plan.ReasonRemoving || was.Reason == plan.ReasonDuplicateMember
-		if !gone || r.facts.isBack(was) || by.Ours && by.User == "" || (chosen || r.facts.Finalizing) && !by.Ours ||
-			r.facts.Pending[plan.MemberName(r.facts.Group.Name, was.Ordinal)].Op == plan.Destroy {
+		if by.Ours && by.User == "" || (chosen || r.Finalizing) && !by.Ours ||
+			r.Pending[plan.MemberName(r.Group.Name, was.Ordinal)].Op == plan.Destroy {
 			continue
 		}
-		n := plan.Event{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: displayName(was.Name, was.VMName, was.MoRef), Key: plan.KeyGone(was.MoRef), At: r.facts.Now}
+		n := plan.Event{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: plan.DisplayName(was.Name, was.VMName, was.MoRef), Key: plan.KeyGone(was.MoRef), At: r.Now}
 		switch {
 		case by.Ours:
 			n.Warning, n.Reason, n.What = false, plan.EventRemoved, "Removed with the server's account "+by.User+":"
@@ -236,17 +234,16 @@ func (r *report) goneByOthers() (all []plan.Event) {
 
 // poweredOff tell of members that were found powered off.
 func (r *report) poweredOff() (all []plan.Event) {
-	for i := range r.sets.members {
-		m := &r.sets.members[i]
-		asked := m.Shutdown.At.Add(r.facts.policy.Shutdown + haltGrace)
-		if m.Power != plan.PoweredOff || m.Marked || m.duplicate || !m.Reachable || r.facts.takenDown(m) || r.facts.Now.Before(asked) {
+	for i := range r.Members {
+		m := &r.Members[i]
+		if m.Power != plan.PoweredOff || m.Marked || m.Duplicate || !m.Reachable || m.TakenDown || m.AskedLately {
 			continue
 		}
 		// A guest that was asked to shut down after the status was written may have done so long ago, while no server ran.
-		if was := r.facts.record(m.MoRef, i); was != nil && was.PowerState == string(plan.PoweredOn) && was.Reason != plan.ReasonPowerCycling && was.Reason != plan.ReasonRemoving &&
+		if was := r.Record(m.MoRef, i); was != nil && was.PowerState == string(plan.PoweredOn) && was.Reason != plan.ReasonPowerCycling && was.Reason != plan.ReasonRemoving &&
 			!m.Shutdown.At.After(was.LastTransitionTime.Time) {
 			all = append(all, plan.Event{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
-				Key: "off/" + m.MoRef + "/" + was.LastTransitionTime.UTC().Format(time.RFC3339), At: r.facts.Now, PoweredOff: true, MoRef: m.MoRef, Made: m.Created})
+				Key: "off/" + m.MoRef + "/" + was.LastTransitionTime.UTC().Format(time.RFC3339), At: r.Now, PoweredOff: true, MoRef: m.MoRef, Made: m.Created})
 		}
 	}
 	return all

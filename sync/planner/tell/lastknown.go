@@ -1,4 +1,4 @@
-package planner
+package tell
 
 import (
 	"strings"
@@ -18,11 +18,11 @@ const asLastKnown = "as last known: "
 
 // lastKnown returns a condition that was found before the outage, for this generation; nil if there is none, or no outage.
 func (r *report) lastKnown(kind string, status metav1.ConditionStatus) *metav1.Condition {
-	if r.facts.State.Known || r.facts.contested() || r.facts.Finalizing {
+	if r.State.Known || r.contested() || r.Finalizing {
 		return nil
 	}
-	c := meta.FindStatusCondition(r.facts.Group.Status.Conditions, kind)
-	if c == nil || c.Status != status || c.ObservedGeneration != r.facts.Group.Generation {
+	c := meta.FindStatusCondition(r.Group.Status.Conditions, kind)
+	if c == nil || c.Status != status || c.ObservedGeneration != r.Group.Generation {
 		return nil
 	}
 	return c
@@ -32,10 +32,10 @@ func (r *report) lastKnown(kind string, status metav1.ConditionStatus) *metav1.C
 // known, was why.
 func (r *report) wasStalled() *metav1.Condition {
 	stalled := r.lastKnown(v1alpha1.ConditionStalled, metav1.ConditionTrue)
-	if stalled == nil || r.facts.invalid != nil || stalled.Reason == plan.ReasonInvalidSpec {
+	if stalled == nil || r.Invalid != nil || stalled.Reason == plan.ReasonInvalidSpec {
 		return nil
 	}
-	reachable := meta.FindStatusCondition(r.facts.Group.Status.Conditions, v1alpha1.ConditionVCenterReachable)
+	reachable := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionVCenterReachable)
 	if reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == stalled.Reason {
 		return nil
 	}

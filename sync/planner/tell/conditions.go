@@ -1,4 +1,4 @@
-package planner
+package tell
 
 import (
 	"cmp"
@@ -21,26 +21,26 @@ import (
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
-	c := newConditions(r.facts.Group.Status.Conditions, r.facts.noticedConditions(), r.facts.Group.Generation, r.facts.Now)
+	c := newConditions(r.Group.Status.Conditions, r.NoticedConditions(), r.Group.Generation, r.Now)
 	reason := r.reason(phase)
 	switch {
 	case phase == v1alpha1.PhaseRunning:
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
-	case !r.facts.vCenterKnown:
+	case !r.VCenterKnown:
 		status := metav1.ConditionUnknown
 		if r.lastKnown(v1alpha1.ConditionReady, metav1.ConditionFalse) != nil {
 			status = metav1.ConditionFalse
 		}
-		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.facts.Group.Status.ReadyReplicas, r.facts.want))
+		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.Want))
 	default:
 		text := r.readyText()
-		if r.facts.awaitsService() {
+		if r.AwaitsService {
 			text += ", and the Service does not exist"
 		}
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, text)
 	}
-	pending := phase == v1alpha1.PhasePending && !r.facts.paused()
-	if pending && r.facts.blockedBy == nil && r.busy() {
+	pending := phase == v1alpha1.PhasePending && !r.paused()
+	if pending && r.BlockedBy == nil && r.busy() {
 		c.Add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "")
 	}
 	if pending {
@@ -49,12 +49,12 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	if phase == v1alpha1.PhaseError {
 		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, r.stalledText())
 	}
-	switch outage := r.facts.outage(); {
-	case r.facts.contested():
+	switch outage := r.State.Outage(); {
+	case r.contested():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "several installs of VmGroup serve this group, and each can have another vCenter: correct the labelSelector of a CompositeController, or the group's label")
 	case outage == nil:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
-	case r.facts.abandoned():
+	case r.Abandoned:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, outage.Message)
 	default:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, outage.Reason, outage.Message)
@@ -68,19 +68,11 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 			c.Add(kind, metav1.ConditionTrue, was.Reason, saidAsLastKnown(was))
 		case !r.examined(kind):
 			c.Add(kind, metav1.ConditionUnknown, reason, "")
-		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(r.facts.Group.Finalizers) > 0: // see servedElsewhere
+		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(r.Group.Finalizers) > 0: // see servedElsewhere
 			c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
 		}
 	}
 	return c.Sorted()
-}
-
-// readyText counts the members that are ready.
-func (r *report) readyText() string {
-	if n := r.sets.countReady(); n > r.facts.want {
-		return fmt.Sprintf("%d members are ready, and %d wanted", n, r.facts.want)
-	}
-	return fmt.Sprintf("%d of %d members are ready", r.sets.countReady(), r.facts.want)
 }
 
 // stalledText says what an operator has to do.
@@ -88,10 +80,10 @@ func (r *report) stalledText() string {
 	if was := r.wasStalled(); was != nil {
 		return saidAsLastKnown(was)
 	}
-	if r.facts.blockedBy != nil {
+	if r.BlockedBy != nil {
 		return r.blockedText()
 	}
-	return strings.Join(r.faultTexts(slices.DeleteFunc(withHelp(r.steps.faults), func(f named) bool { return !f.NeedsOperator })), "; ")
+	return strings.Join(r.faultTexts(slices.DeleteFunc(withHelp(r.faults), func(f plan.FaultOf) bool { return !f.NeedsOperator })), "; ")
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
@@ -100,11 +92,11 @@ func (r *report) examined(kind string) bool {
 	case v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionPaused:
 		return true
 	case v1alpha1.ConditionSpecInvalid:
-		return r.facts.invalid == nil
+		return r.Invalid == nil
 	case v1alpha1.ConditionVCenterChanged:
-		return r.facts.State.Known && !r.facts.contested()
+		return r.State.Known && !r.contested()
 	}
-	return r.facts.blockedBy == nil && !r.facts.Finalizing
+	return r.BlockedBy == nil && !r.Finalizing
 }
 
 // reason returns the reason, one word, for the group's phase.
@@ -113,27 +105,27 @@ func (r *report) reason(phase v1alpha1.Phase) string {
 		return was.Reason
 	}
 	switch {
-	case r.facts.blockedBy != nil:
-		return r.facts.blockedBy.Reason
+	case r.BlockedBy != nil:
+		return r.BlockedBy.Reason
 	case phase == v1alpha1.PhaseRunning:
 		return plan.ReasonReconciled
-	case r.facts.paused():
+	case r.paused():
 		return plan.ReasonPaused
 	}
-	for _, f := range faultsInOrder(r.steps.faults) {
+	for _, f := range faultsInOrder(r.faults) {
 		if f.NeedsOperator || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
 	}
-	if r.facts.Finalizing {
+	if r.Finalizing {
 		return plan.ReasonFinalizing
 	}
 	switch {
-	case len(r.sets.unreachable()) > 0 && !r.busy():
+	case len(r.Unreachable) > 0 && !r.busy():
 		return plan.ReasonUnreachable
-	case r.decision.isUpdating():
+	case r.Update.Changes:
 		return plan.ReasonUpdating
-	case !r.busy() && r.sets.countReady() < len(r.sets.members):
+	case !r.busy() && r.countReady() < len(r.Members):
 		return plan.ReasonNotReady
 	}
 	return plan.ReasonReconciling
@@ -141,16 +133,16 @@ func (r *report) reason(phase v1alpha1.Phase) string {
 
 // exceptions adds the conditions for something unusual that are true.
 func (r *report) exceptions(c *conditionList) {
-	if r.facts.blockedBy != nil {
-		switch r.facts.blockedBy.Reason {
+	if r.BlockedBy != nil {
+		switch r.BlockedBy.Reason {
 		case plan.ReasonInvalidSpec:
-			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, r.facts.blockedBy.Reason, r.facts.blockedBy.Message)
+			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, r.BlockedBy.Reason, r.BlockedBy.Message)
 		case plan.ReasonVCenterChanged:
-			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, r.facts.blockedBy.Reason, r.facts.blockedBy.Message)
+			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, r.BlockedBy.Reason, r.BlockedBy.Message)
 		}
 	}
-	var taken []named
-	for _, f := range r.steps.faults {
+	var taken []plan.FaultOf
+	for _, f := range r.faults {
 		if f.Reason == plan.ReasonNameConflict {
 			taken = append(taken, f)
 		}
@@ -164,47 +156,47 @@ func (r *report) exceptions(c *conditionList) {
 	if text := r.straysText(); text != "" {
 		c.Add(v1alpha1.ConditionStrayVMs, metav1.ConditionTrue, plan.ReasonStrayVM, text)
 	}
-	if names := r.sets.unreachable(); len(names) > 0 {
+	if names := r.Unreachable; len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
-	if found := r.sets.questions(); len(found) > 0 {
+	if found := r.questions(); len(found) > 0 {
 		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(r.faultTexts(found), "; "))
 	}
-	if found := r.sets.failedCustomizations(true); len(found) > 0 {
+	if found := r.failedCustomizations(true); len(found) > 0 {
 		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(r.faultTexts(found), "; "))
 	}
-	if names := r.sets.missingNames(); len(names) > 0 {
+	if names := r.Missing; len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
-	if shared := slices.DeleteFunc([]string{sharedAddresses(r.reports()), r.facts.SharedClaims}, func(s string) bool { return s == "" }); len(shared) > 0 {
+	if shared := slices.DeleteFunc([]string{sharedAddresses(r.reports()), r.SharedClaims}, func(s string) bool { return s == "" }); len(shared) > 0 {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, strings.Join(shared, "; "))
 	}
 	if ignored := r.ignoredHolds(); len(ignored) > 0 {
 		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))
 	}
-	if text := r.facts.Related.Unrecognized; text != "" {
+	if text := r.Related.Unrecognized; text != "" {
 		c.Add(v1alpha1.ConditionUserDataUnrecognized, metav1.ConditionTrue, plan.ReasonUserDataUnrecognized, text)
 	}
 	r.cloneExceptions(c)
-	if len(r.steps.diskFaults) > 0 {
-		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(r.steps.diskFaults)[0].Reason, r.whom(r.steps.diskFaults))
+	if len(r.DiskFaults) > 0 {
+		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(r.DiskFaults)[0].Reason, r.whom(r.DiskFaults))
 	}
 	r.changeExceptions(c)
-	if names := r.facts.publisher().Conflicting(); len(names) > 0 {
+	if names := r.Conflicting; len(names) > 0 {
 		c.Add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
 	}
 }
 
 // cloneExceptions adds what keeps missing members from being cloned.
 func (r *report) cloneExceptions(c *conditionList) {
-	found := slices.DeleteFunc(slices.Clone(r.steps.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
+	found := slices.DeleteFunc(slices.Clone(r.cloneFaults), func(f plan.FaultOf) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
 		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, faultsInOrder(found)[0].Reason, cmp.Or(r.whom(found), "no member can be cloned"))
 	}
 }
 
 // whom names the members that faults block; Stalled or Reconciling says what to do about them.
-func (r *report) whom(faults []named) string {
+func (r *report) whom(faults []plan.FaultOf) string {
 	var names []string
 	for _, f := range faultsInOrder(faults) {
 		if f.Who != plan.FolderKey {
@@ -216,10 +208,10 @@ func (r *report) whom(faults []named) string {
 
 // changeExceptions adds the exceptions that concern changes.
 func (r *report) changeExceptions(c *conditionList) {
-	if r.facts.paused() {
+	if r.paused() {
 		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}
-	if r.facts.blockedBy != nil || r.facts.Finalizing {
+	if r.BlockedBy != nil || r.Finalizing {
 		return
 	}
 	say := func(kind, reason, message string) {
@@ -227,25 +219,25 @@ func (r *report) changeExceptions(c *conditionList) {
 			c.Add(kind, metav1.ConditionTrue, reason, message)
 		}
 	}
-	if r.sets.suppressed != nil {
-		say(v1alpha1.ConditionProbesSuppressed, r.sets.suppressed.Reason, r.sets.suppressed.Message)
+	if r.Suppressed != nil {
+		say(v1alpha1.ConditionProbesSuppressed, r.Suppressed.Reason, r.Suppressed.Message)
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(r.differing(), 10))
-	if r.decision.update.stuck != nil {
-		say(v1alpha1.ConditionUpdateHeld, r.decision.update.stuck.Reason, r.decision.update.stuck.Message)
+	if r.Update.Stuck != nil {
+		say(v1alpha1.ConditionUpdateHeld, r.Update.Stuck.Reason, r.Update.Stuck.Message)
 	}
 	say(v1alpha1.ConditionUpdateHeld, plan.ReasonUpdateHeld, r.heldText())
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, r.changedTemplate())
-	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.decision.healing.suspended)
-	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.decision.adoption, 10))
+	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.HealingSuspended)
+	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.Adoption, 10))
 }
 
 // reports yields the members that run, and which addresses their guests report.
 func (r *report) reports() iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
-		for i := range r.sets.members {
-			m := &r.sets.members[i]
-			if m.Reachable && !m.duplicate && m.Power == plan.PoweredOn && m.HasReported() && !yield(m.name, m.IPs) {
+		for i := range r.Members {
+			m := &r.Members[i]
+			if m.Reachable && !m.Duplicate && m.Power == plan.PoweredOn && m.HasReported() && !yield(m.Name, m.IPs) {
 				return
 			}
 		}
