@@ -12,6 +12,15 @@ import (
 // A VM is adopted by writing a member's stamp into it. Then it is moved into the group's folder and renamed. The stamp keeps its former name and
 // folder.
 
+// toAdopt makes a VM that spec.adopt names a member. toFinishAdoption moves and renames it.
+var (
+	toAdopt          = &concern{next: (*steps).adoptOne}
+	toFinishAdoption = &concern{why: (*decision).whyAdopt, next: (*steps).finishAdoption}
+)
+
+// adopting: a VM becomes a member.
+var adopting = &activity{says: "adopting %s", noun: "VM"}
+
 // adopt decides which of the VMs that spec.adopt names become members, up to count, in place of missing ones, and returns how many. An entry
 // that cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
 func (d *decision) adopt(count int) (used int) {
@@ -53,7 +62,7 @@ func (f *facts) beingAdopted(moRef string) bool {
 func (d *decision) adoptAs(c *plan.Candidate) {
 	m := d.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
 	m.Former.Entry = c.Entry
-	m.wants(needsAdopting, m.why)
+	m.wants(toAdopt, m.why)
 	if d.facts.State.Folder == "" {
 		return
 	}
@@ -92,6 +101,13 @@ func (d *decision) ordinalFor(c *plan.Candidate) int32 {
 		}
 	}
 	return newZonePicker(1, 0, d.taken).Pick() // the lowest free one, of whichever zone
+}
+
+// whyAdopt: a member that an operator moves or renames later is left there.
+func (d *decision) whyAdopt(m *member) string {
+	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != d.facts.State.Folder
+	renames := m.VM.Name == m.Former.Name && m.VM.Name != m.name
+	return textIf(m.Former.Name != "" && !m.duplicate && !m.leaves() && m.Reachable && (moves || renames), "adopted: moved to the group's folder, with a member's name")
 }
 
 // finishAdoption moves and renames an adopted member to a member's folder and name, once.

@@ -1,51 +1,16 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// fill decides what replaces missing members: VMs from quarantine, adopted VMs, standby members, or clones, in this order. It waits for standby
-// members that will soon be fit. During an update the group can have maxSurge members more than replicas.
-func (d *decision) fill() {
-	keep, rolling, dying := d.sets.ordinals+len(d.arriving), false, 0
-	for i := range d.sets.members {
-		m := &d.sets.members[i]
-		if m.nominated != "" || m.leaves() {
-			keep--
-		}
-		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.MarkedForRemoval()))
-		rolling = rolling || m.nominated != "" && m.nominated != plan.WhyHealing
-	}
-	if d.facts.hasPersistentDisks() {
-		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // members from replicas on are removed first
-		return
-	}
-	helpers := d.helpers()
-	most := d.facts.want
-	if rolling || helpers > 0 {
-		most += d.facts.policy.Surge
-	}
-	elsewhere := d.clonedElsewhere()
-	need, room := d.facts.want+helpers-keep-elsewhere, most-d.sets.ordinals-len(d.arriving)-elsewhere
-	count := min(need, room)
-	used := d.bringBack(count)
-	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.arriving)-elsewhere)))
-	used += d.promote(min(need, room+dying) - used) // a successor of an unhealthy member does not wait until that member is gone
-	d.clone(elsewhere + count - used - min(max(0, count-used), d.soonFit()))
-}
+// toClone clones a member or a standby member.
+var toClone = &concern{next: (*steps).makeClone}
 
-// clonedElsewhere is how many members another replica is cloning: their clones here failed because of that. They are tried again until the members
-// are there, and no other VM takes their place: the group would have a member too many. A clone that is left from a larger spec is none of them.
-func (d *decision) clonedElsewhere() (n int) {
-	most := d.facts.want + d.facts.policy.Surge + int(d.facts.Group.Spec.Standby)
-	for _, p := range d.facts.Pending {
-		n += int(oneIf(p.Op == plan.Clone && p.State != plan.Running && !p.Standby && p.Fault.Reason == plan.ReasonCloneRunning && int(p.Ordinal) < most && !d.taken(p.Ordinal)))
-	}
-	return n
-}
+// cloning: a member is made from the template.
+var cloning = &activity{says: "cloning %s", noun: "member", byDeletion: true, updates: true}
 
 // clone decides which ordinals are cloned.
 func (d *decision) clone(count int) {
@@ -81,7 +46,7 @@ func (d *decision) place(vacant []*member, ordinals *zonePicker) {
 		awaits = "the group's folder"
 	}
 	for _, m := range vacant {
-		m.wants(needsClone, m.why)
+		m.wants(toClone, m.why)
 	}
 	for _, m := range vacant {
 		ordinal, ok := d.facts.nextPlace(ordinals)
@@ -133,42 +98,14 @@ func (s *steps) makeClone(m *member, why string) {
 
 // holdClones delays the other clones after one of them has failed.
 func (s *steps) holdClones() {
-	if !slices.ContainsFunc(s.decision.free, func(m *member) bool { return m.blocked[cloning] }) {
+	if !slices.ContainsFunc(s.decision.free, func(m *member) bool { return m.isBlocked(cloning) }) {
 		return
 	}
 	for _, m := range s.decision.free {
-		m.blocked[cloning] = len(m.needs) > 0
+		if len(m.needs) > 0 {
+			m.block(cloning)
+		}
 	}
-}
-
-// cloneOf is the clone of a member.
-func (f *facts) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
-	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Generation: f.Group.Generation, Args: plan.CloneArgs{
-		Folder: f.State.Folder, Template: f.State.Template.MoRef, Fingerprint: f.State.Template.Fingerprint,
-		CPU: f.Group.Spec.CPU, MemoryMB: f.Group.MemoryMB(), Revision: f.revision, Standby: standby, Details: details}}
-}
-
-func (f *facts) addressesFault() plan.Fault {
-	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
-		"spec.networks has static addresses for %s, and none is free for this one: add addresses to the ranges (replicas, standby and update.maxSurge each need theirs); if only an update needs more, update.maxSurge 0 does, too",
-		plan.Count(plan.AddressCount(&f.Group.Spec), "member"))}
-}
-
-// surgeText says why the members made now exceed replicas.
-func (d *decision) surgeText(made int) string {
-	extra, what := d.sets.ordinals+len(d.arriving)+made-d.facts.want, "the update"
-	if d.helpers() > 0 {
-		what = "the power cycles"
-	}
-	if extra == 1 {
-		return "surge: one extra member during " + what
-	}
-	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
-}
-
-// membersText says how many members exist and should exist. It is true until the new member exists.
-func (s *sets) membersText() string {
-	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
 }
 
 // blockClone notes why a member can't be cloned, until an operator acts or, while a content library is being read, for a moment.
@@ -177,65 +114,4 @@ func (s *steps) blockClone(who string, fault plan.Fault) {
 	if fault.NeedsOperator {
 		s.cloneFaults = append(s.cloneFaults, plan.FaultOf{Who: who, Fault: fault})
 	}
-}
-
-// sourceFault says why nothing can be cloned at all; nil if something can. No member is made without its user data: it
-// would find none at its first boot.
-func (f *facts) sourceFault() *plan.Fault {
-	if f.Related.Fault != nil {
-		return f.Related.Fault
-	}
-	return f.templateFault()
-}
-
-// picker returns a picker of ordinals that has counted no member.
-func (d *decision) picker() *zonePicker {
-	evenly := len(d.facts.Group.Spec.Placement.Zones)
-	if d.facts.hasPersistentDisks() {
-		evenly = 1
-	}
-	return newZonePicker(evenly, plan.AddressCount(&d.facts.Group.Spec), d.taken)
-}
-
-// pickOrdinals returns a picker that counts the members that are neither removed nor replaced.
-func (d *decision) pickOrdinals() *zonePicker {
-	p := d.picker()
-	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.nominated == "" && !m.leaves() && !m.duplicate {
-			p.Count(m.Ordinal)
-		}
-	}
-	for _, ordinal := range d.arriving {
-		p.Count(ordinal)
-	}
-	return p
-}
-
-// createFolder creates the group's folder, and reports whether nothing blocks it.
-func (s *steps) createFolder() bool {
-	if !plan.MayCreateFolder(s.facts.Now, s.facts.Called, s.facts.FolderSeen) || s.facts.Blind || s.facts.later {
-		s.waitCall = true
-		return true
-	}
-	return s.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &s.facts.Group.Spec}, Reason: "members need the group's folder " + s.facts.Group.Namespace + "/" + s.facts.Group.Name})
-}
-
-// templateFault says why the template cannot be cloned from; nil if it can.
-func (f *facts) templateFault() *plan.Fault {
-	t, name := &f.State.Template, f.Group.Spec.Template
-	switch {
-	case len(t.Paths) == 1:
-		return nil
-	case len(t.Paths) > 1:
-		return &plan.Fault{Reason: plan.ReasonTemplateAmbiguous, NeedsOperator: true, Message: fmt.Sprintf(
-			"template %q is ambiguous: give the inventory path of one of %s", name, plan.AtMost(t.Paths, 5))}
-	case t.Fault != nil:
-		return t.Fault
-	}
-	there := "no templates there"
-	if len(t.Others) > 0 {
-		there = "templates there: " + plan.AtMost(t.Others, 10)
-	}
-	return &plan.Fault{Reason: plan.ReasonTemplateNotFound, NeedsOperator: true, Message: fmt.Sprintf(
-		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
 }

@@ -5,7 +5,9 @@ package planner
 import (
 	"iter"
 	"slices"
+	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -28,6 +30,46 @@ type decision struct {
 	incorrect  []plan.FaultOf // entries of spec.replace and spec.adopt that an operator has to correct
 	wake       wake
 	adoption   []string // why entries of spec.adopt are not carried out
+}
+
+// update is the reason of members that differ from the spec.
+type update struct {
+	progress *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
+	stuck    *plan.Fault              // why the update has stopped
+	inVain   []*member                // the members and standby members that were cloned in vain
+	late     *plan.Fault              // which of the last members did not become available in time; no other is left to update
+	closed   string                   // why the update takes no further member down now (outsideWindows)
+
+	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
+	// some of those wait for the standby members.
+	held           int
+	changes, waits bool
+}
+
+// healing is the reason of members that stay unready.
+type healing struct {
+	suspended string          // why no member is healed
+	trial     *v1alpha1.Trial // whether members made from the present spec become ready
+}
+
+// successors are what is known of members that take the place of others (successor.go).
+type successors struct {
+	// extra is how many more members there are than the group needs, once those that are removed now are gone. reserve are the fit standby members, and
+	// the VMs in quarantine that fit the spec.
+	extra, reserve int
+	// unfinished: a member of the present spec is not finished, or is being created, or is about to be. unfit: the same of a standby member.
+	unfinished, unfit bool
+	// cloned is when the newest finished member of each zone was cloned from the present spec, booted when the last of all was powered on;
+	// zero if none is finished. since is when the group ceased to be as its spec says.
+	cloned        []time.Time
+	booted, since time.Time
+	// failing are the members whose clone, or whose successor's clone, failed when last tried. blocked are those of which an operator has to
+	// mend the cause. none: no member can be created until an operator acts.
+	blocked, failing []string
+	none             bool
+	// unfillable are the members that are kept because their places can't be filled again.
+	unfillable []string
 }
 
 // taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that
@@ -70,4 +112,9 @@ func (d *decision) vacancy(why string) *member {
 // assigned reports whether a vacancy has that ordinal.
 func (d *decision) assigned(ordinal int32) bool {
 	return slices.ContainsFunc(d.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
+}
+
+// startable reports whether a member that is off can be powered on once it is prepared. Others are removed.
+func (d *decision) startable(m *member) bool {
+	return m.isOff() && !d.facts.neverRuns(m)
 }

@@ -89,3 +89,18 @@ func (f *facts) templateChanged(vm *plan.VM) bool {
 	now := &f.State.Template
 	return vm.Revision == f.revision && f.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
 }
+
+// mayLackTags says why the tags and attributes of a prepared member are to be compared with the spec again; empty if they aren't. vCenter keeps tags by
+// the moRef. If an operator asks, a replica compares them that was called since they were compared last: an older call has an older annotation.
+func (f *facts) mayLackTags(m *member) string {
+	asked := plan.TryAgainOf(f.Group)
+	switch {
+	case !plan.HasTags(&f.Group.Spec) || m.unprepared():
+		return ""
+	case m.Tagged.MoRef != "" && m.Tagged.MoRef != m.MoRef:
+		return "it came back with another moRef, so vCenter may have dropped its tags and attributes"
+	case asked != "" && m.Tagged.Asked != asked && f.Called.After(m.Tagged.At):
+		return "an operator asks to look at its tags and attributes again (try-again)"
+	}
+	return ""
+}

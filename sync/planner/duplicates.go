@@ -22,6 +22,9 @@ import (
 // quarantine without a time limit (Why: Duplicate) until an operator deletes it, or the group is deleted. A member that is off is powered on
 // only after that.
 
+// toSettle removes a duplicate. It comes before all other concerns, because a duplicate and its member have one name, and so one step.
+var toSettle = &concern{next: (*steps).settleDuplicate}
+
 // findDuplicates finds, among VMs that are in order, those of which another one is the member.
 func (f *facts) findDuplicates(members []member) {
 	for begin, end := 0, 0; begin < len(members); begin = end {
@@ -57,17 +60,6 @@ func comparePlace(a, b *member) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.Created.Compare(a.Created), cmp.Compare(a.MoRef, b.MoRef))
 }
 
-// settleDuplicates removes the duplicates. It comes before all other steps, because a duplicate and its member have one name, and so one step.
-func (s *steps) settleDuplicates() {
-	for _, members := range [][]member{s.sets.members, s.sets.standby} {
-		for i := range members {
-			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !s.sets.registeredAgain(m) {
-				m.begins(tidying, s.settle(m))
-			}
-		}
-	}
-}
-
 // registeredAgain reports whether another VM of the ordinal has the same instanceUuid. vCenter has at most one VM with an instanceUuid, so both are
 // the member, registered again, and the inventory will soon drop its former moRef. (test/world, seed 5949: it was kept in quarantine, with
 // the disks that its replacement needed.)
@@ -82,10 +74,25 @@ func (s *sets) registeredAgain(m *member) bool {
 	return false
 }
 
-func duplicateReason(m *member) string { return fmt.Sprintf("another VM is %s now", m.name) }
+// decideDuplicates decides that duplicates are removed.
+func (d *decision) decideDuplicates() {
+	for _, members := range [][]member{d.sets.members, d.sets.standby} {
+		for i := range members {
+			m := &members[i]
+			if !m.duplicate {
+				continue
+			}
+			m.decide(plan.Remove, fmt.Sprintf("another VM is %s now", m.name))
+			if m.Reachable && m.Question == "" && !d.sets.registeredAgain(m) {
+				m.wants(toSettle, m.why)
+			}
+		}
+	}
+}
 
-func (s *steps) settle(m *member) (unblocked bool) {
-	reason := duplicateReason(m)
+func (s *steps) settleDuplicate(m *member, why string) { m.begins(tidying, s.settle(m, why)) }
+
+func (s *steps) settle(m *member, reason string) (unblocked bool) {
 	p := s.facts.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {

@@ -58,12 +58,6 @@ func (d *decision) findUntaken() {
 	}
 }
 
-// healing is the reason of members that stay unready.
-type healing struct {
-	suspended string          // why no member is healed
-	trial     *v1alpha1.Trial // whether members made from the present spec become ready
-}
-
 // nominate finds the members that stay unready, within the budget: each is restarted, or nominated to be replaced.
 func (h *healing) nominate(d *decision, order []int) {
 	h.findTrial(d)
@@ -234,9 +228,4 @@ func (h *healing) heal(d *decision, m *member, never []string) {
 	if m.restarted() {
 		m.why += ", despite a restart"
 	}
-}
-
-// reset restarts a member that healing restarts.
-func (s *steps) reset(m *member, why string) {
-	s.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
 }

@@ -49,8 +49,3 @@ func (u *update) inVainFault() *plan.Fault {
 	return &plan.Fault{Reason: plan.ReasonSuccessorDiffers, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s; another clone would be no better: edit the spec to continue or to go back", plan.AtMost(texts, 3))}
 }
-
-// wouldBeInVain reports whether a standby member isn't created again because others were cloned in vain.
-func (d *decision) wouldBeInVain(m *member) bool {
-	return d.update.stuck != nil && len(d.update.inVain) > 0 && d.facts.needsClone(m)
-}

@@ -55,6 +55,14 @@ type member struct {
 	heldUntil time.Time
 }
 
+// answer is what is known of a member that has a probe.
+type answer struct {
+	// silence is why it may not be ready: its probe failed, or has not concluded.
+	silence string
+	// open: it is as ready as its status says, because its probe has not concluded. refused: the server is not allowed to probe it.
+	open, refused bool
+}
+
 // fate is what is about to happen to a VM. The update decides first (held, waitsForStandbyMembers). A later decision replaces that one: healing
 // can replace a member that the update holds, and a scale-in can remove it.
 type fate int
@@ -232,3 +240,30 @@ func prefixed(prefix, text string) string {
 	}
 	return prefix + text
 }
+
+// isKept reports whether the member has a mark, and is not to be taken down.
+func (m *member) isKept() bool {
+	return m.Marked && !m.leaves() && m.fate != powerCycled && !m.duplicate && m.Reachable
+}
+
+// nextPowerOn names the member's next power-on.
+func nextPowerOn(m *member) string {
+	if m.unprepared() {
+		return "first power-on"
+	}
+	return "next power-on"
+}
+
+func textIf(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// blocksName reports whether a VM on its way out still has its member's name in the group's folder.
+func (f *facts) blocksName(q *member) bool {
+	return q.VM.Name == q.name && q.VM.Folder == f.State.Folder && f.State.Folder != ""
+}
+
+const runningText = "a standby member that was powered on becomes a member"

@@ -42,16 +42,6 @@ import (
 // by a scale-in; vCenter doesn't show that it was given up. The records are kept until the group has no member too many, or the VM's stamp
 // has the mark.
 
-// notFoundMember is a member that vCenter does not show and that is not gone: it is unconfirmed, or missing.
-type notFoundMember struct {
-	v1alpha1.Member
-	// left: vCenter no longer has it, or is being asked. missing: vCenter no longer has it, and the message says why.
-	left, missing bool
-}
-
-// hidden reports whether vCenter neither shows a member nor reports that it left.
-func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
-
 // sortNotFound finds the recorded members and VMs in quarantine that vCenter no longer shows.
 func (s *sets) sortNotFound() {
 	kept := s.facts.Group.Status.Quarantined

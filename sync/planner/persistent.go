@@ -34,27 +34,6 @@ func (d *decision) tooMany() (n int) {
 // excess reports whether a member may be one too many.
 func (f *facts) excess(m *member) bool { return !f.hasPersistentDisks() || int(m.Ordinal) >= f.want }
 
-// disksByOrdinal are a group's persistent disks.
-type disksByOrdinal map[int32][]v1alpha1.PersistentDisk
-
-func byOrdinal(all []v1alpha1.PersistentDisk) disksByOrdinal {
-	of := disksByOrdinal{}
-	for _, d := range all {
-		of[d.Ordinal] = append(of[d.Ordinal], d)
-	}
-	return of
-}
-
-// knownDisks are the detached disks that the next VM of the ordinal gets.
-func (f *facts) knownDisks(ordinal int32) (known []v1alpha1.PersistentDisk) {
-	for _, d := range f.disksNow[ordinal] {
-		if d.State == v1alpha1.DiskDetached {
-			known = append(known, d)
-		}
-	}
-	return known
-}
-
 // tooManyDisks returns a fault if the status could not list all persistent disks that the group would have: one that it does not list
 // would be forgotten with its VM.
 func (f *facts) tooManyDisks() *plan.Fault {

@@ -15,14 +15,6 @@ import (
 // the server has just started, or the network path to all members is suspected (Answers.Suppressed), and no member becomes unready without
 // evidence.
 
-// answer is what is known of a member that has a probe.
-type answer struct {
-	// silence is why it may not be ready: its probe failed, or has not concluded.
-	silence string
-	// open: it is as ready as its status says, because its probe has not concluded. refused: the server is not allowed to probe it.
-	open, refused bool
-}
-
 // isAnswering reports whether a member whose readiness.check is satisfied counts as one that answers.
 func (f *facts) isAnswering(m *member, i int) (ready bool) {
 	r := &f.Group.Spec.Readiness

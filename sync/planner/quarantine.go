@@ -26,23 +26,20 @@ import (
 // But a PowerOn of the server that was delayed can reach vCenter after the VM was put into quarantine, and its guest would run beside the
 // member that replaced it. So a VM that was powered on right after it was put into quarantine is powered off.
 
+// toBringBack makes a VM in quarantine a member again. toQuarantine brings it where VMs in quarantine are kept. toDestroy destroys it when its time is
+// over.
+var (
+	toBringBack  = &concern{next: (*steps).returnMember}
+	toQuarantine = &concern{next: (*steps).quarantine}
+	toDestroy    = &concern{next: (*steps).destroyQuarantined}
+)
+
+// returning: a VM in quarantine becomes a member again.
+var returning = &activity{says: "bringing %s back from quarantine", noun: "VM", updates: true}
+
 // lateCalls is how long after a VM was put into quarantine a call of the server can power it on: the server gives a call up after 90 s, and
 // vCenter may take as long again to carry it out.
 const lateCalls = 3 * time.Minute
-
-// blocksName reports whether a VM on its way out still has its member's name in the group's folder.
-func (f *facts) blocksName(q *member) bool {
-	return q.VM.Name == q.name && q.VM.Folder == f.State.Folder && f.State.Folder != ""
-}
-
-// freesName reports whether a VM in quarantine that still has its member's name, and addresses that spec.networks gives, gets another name: its
-// ordinal is free then.
-func (d *decision) freesName() bool {
-	return slices.ContainsFunc(d.sets.quarantined, func(q member) bool {
-		_, places := plan.AddressesOf(&d.facts.Group.Spec, q.Ordinal)
-		return q.Reachable && d.facts.blocksName(&q) && places
-	})
-}
 
 // bringBack decides which VMs that fit the spec are members again, up to count, each with its old ordinal, and returns how many.
 func (d *decision) bringBack(count int) (back int) {
@@ -59,7 +56,7 @@ func (d *decision) bringBack(count int) (back int) {
 			q.fate = withdrawn
 			d.arriving = append(d.arriving, q.Ordinal)
 			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
-			q.wants(needsReturn, q.why)
+			q.wants(toBringBack, q.why)
 		}
 	}
 	return back
@@ -87,23 +84,6 @@ func (s *steps) returnMember(q *member, why string) {
 	q.begins(returning, s.act(a))
 }
 
-// fitsAgain reports whether a VM can be a member again: it was not removed because it was unhealthy, and equals a clone made now.
-func (d *decision) fitsAgain(q *member) bool {
-	d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))
-	if d.facts.revision == "" || q.Why != plan.WhyScaleIn && q.Why != plan.WhyUpdate || !q.Reachable || q.Power != plan.PoweredOff || d.facts.policy.Quarantine == 0 {
-		return false
-	}
-	how, ages := d.facts.cloneDifference(&q.VM)
-	d.wake.note(ages)
-	p := d.facts.Pending[d.facts.stepKey(q)]
-	return how == "" && plan.DisksLost(&d.facts.Group.Spec, q.Disks) == "" && !d.facts.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
-}
-
-// due reports whether a VM's time in quarantine is over.
-func (f *facts) due(q *member) bool {
-	return q.Why != plan.WhyDuplicate && !f.Now.Before(q.Quarantined.Add(f.policy.Quarantine))
-}
-
 // decideQuarantined decides what becomes of the VMs in quarantine. The first row that applies:
 //
 //	what                                       verdict  why, and what it waits for
@@ -126,10 +106,10 @@ func (d *decision) decideQuarantined() {
 			q.awaits = "an operator to power it off"
 		case d.facts.due(q):
 			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.facts.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
-			q.wants(needsDestruction, q.why)
+			q.wants(toDestroy, q.why)
 		default:
 			q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
-			q.wants(needsQuarantine, "removed, and kept in quarantine")
+			q.wants(toQuarantine, "removed, and kept in quarantine")
 		}
 	}
 }

@@ -6,19 +6,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// removalReason is why a VM of the group can be removed.
-type removalReason int
-
-// The reasons: see remove.
-const (
-	chosen removalReason = iota
-	expired
-	duplicate
-	deleted
-	retained
-	idle
-)
-
 // remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM can't be removed yet; reason says
 // why it is removed.
 //
@@ -73,15 +60,6 @@ func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bo
 		a.Args = plan.DestroyArgs{Keeps: plan.KeptDisks(m.VM.Disks)}
 	}
 	return s.act(a)
-}
-
-// mustLeave returns how many members must be left when a scale-in removes a member. With persistent disks, it removes those of the highest ordinals even
-// before all lower ones are made.
-func (s *steps) mustLeave(m *member) int {
-	if m.fate != withdrawn || m.IsStandby() || !m.Quarantined.IsZero() || s.facts.hasPersistentDisks() {
-		return 0
-	}
-	return s.facts.want
 }
 
 // canGo reports whether a VM can be removed now, according to the table at remove.

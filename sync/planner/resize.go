@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -12,38 +11,11 @@ import (
 // that takes the member out of service, it is marked first, like a member that is to be removed: otherwise two replicas of the server with
 // different specs could each take one down. The change of size removes the mark.
 
-// resizes reports whether the member is to be given another size in place.
-func (m *member) resizes() bool {
-	return m.resize != "" && m.nominated == "" && (m.fate == remains || m.fate == powerCycled) && !m.MarkedForRemoval() && !m.duplicate && m.Reachable
-}
+// toResize changes a member's size in place.
+var toResize = &concern{why: (*decision).whyResize, next: (*steps).resizeInPlace}
 
-// hot reports whether the size can be changed while the VM runs. vCenter may refuse the change all the same. The failure says so, and then, until
-// the next edit of the spec, the mark for a power cycle.
-func (f *facts) hot(m *member) bool {
-	if m.Why == plan.WhyPowerCycle && m.Generation == f.Group.Generation {
-		return false
-	}
-	cpu, memory := f.Group.Spec.CPU, f.Group.MemoryMB()
-	allocated := cpu == m.CPU && memory == m.MemoryMB // only its reservations, limits and shares differ
-	if p := f.Pending[m.name]; p.Op == plan.Reconfigure && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Transient && !(allocated && p.Fault.NeedsOperator) {
-		return false
-	}
-	return (cpu == m.CPU || cpu > m.CPU && m.CPUHotAdd) &&
-		(memory == m.MemoryMB || memory > m.MemoryMB && m.MemoryHotAdd && (m.MaxHotMemoryMB == 0 || memory <= m.MaxHotMemoryMB))
-}
-
-// refusesResize reports whether the VM refused the size while it was off, so that Auto replaces it. The mark records that when the process
-// has forgotten the failure.
-func (f *facts) refusesResize(m *member) bool {
-	p := f.Pending[m.name]
-	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
-	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
-}
-
-// wantsCycle reports whether the member has to be powered off for its new size.
-func (d *decision) wantsCycle(m *member) bool {
-	return m.resizes() && m.Power == plan.PoweredOn && !d.facts.hot(m)
-}
+// resizing: a member gets another size in place.
+var resizing = &activity{says: "resizing %s", noun: "member", busy: true, updates: true}
 
 // chooseCycles decides which members are powered off now for their new size. A member that is off, or whose guest is halting, keeps its mark until
 // its size is changed. A member waits while another VM has its ordinal: that VM may be the only one that serves, and it would be taken down as
@@ -75,6 +47,11 @@ func (d *decision) comesBack(m *member, begun int) bool {
 	return (!s.unfinished || m.Marked) && (begun == 0 || d.isLate(s.booted, m))
 }
 
+// whyResize: a suspended member is resumed first.
+func (d *decision) whyResize(m *member) string {
+	return textIf(m.resizes() && m.Power != plan.Suspended, "resize: it "+m.resize)
+}
+
 // resizeInPlace plans the next step that changes a member's size.
 func (s *steps) resizeInPlace(m *member, why string) {
 	unblocked := true
@@ -94,42 +71,4 @@ func (s *steps) resizeInPlace(m *member, why string) {
 		unblocked = s.takeDown(m, "power cycle: it "+m.resize)
 	}
 	m.begins(resizing, unblocked)
-}
-
-// resizeArgs are the size that the spec gives to a member.
-func (f *facts) resizeArgs(m *member, hot bool) plan.ResizeArgs {
-	to := plan.ResizeArgs{CPU: f.Group.Spec.CPU, MemoryMB: f.Group.MemoryMB(), Hot: hot}
-	if m.Allocation != f.allocation {
-		details, _ := f.details(m.Ordinal)
-		like := f.cloneOf(m.name, m.Ordinal, details, m.Standby)
-		to.Like = &like
-	}
-	return to
-}
-
-// takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot
-// be asked, the VM is powered off. takeDown reports whether nothing blocks that. In a deletion, the stamp that precedes the request to
-// the guest has the deletion's generation: a replica that knows only an older one stops acting.
-func (s *steps) takeDown(m *member, reason string) bool {
-	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.facts.Finalizing, Leaves: s.mustLeave(m),
-		Args: plan.PowerOffArgs{Deleted: s.facts.Finalizing}, Reason: reason}
-	p := s.facts.Pending[m.name]
-	switch {
-	case m.Power != plan.PoweredOn || s.facts.policy.Shutdown == 0:
-	case m.halting():
-		if due := m.Shutdown.At.Add(s.facts.policy.Shutdown); s.facts.Now.Before(due) {
-			s.wake.note(due)
-			return true
-		}
-		a.Args = plan.PowerOffArgs{Unheeded: true, Deleted: s.facts.Finalizing}
-		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(s.facts.policy.Shutdown.Seconds()))
-	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
-		if a.Op, a.ChangeVersion, a.Args = plan.ShutdownGuest, m.ChangeVersion, nil; s.facts.Finalizing {
-			a.Generation = s.facts.Group.Generation
-		}
-	}
-	if a.Op == plan.PowerOff && s.unannounced(m) {
-		a = s.announcement(m)
-	}
-	return s.act(a)
 }

@@ -248,16 +248,6 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 	return serving, idle, retiring
 }
 
-// unpromoted counts the standby members that an operator powered on, until their stamps say that they are members: if they are powered off again, or
-// vCenter no longer shows them, nobody takes the place of a member that was removed instead of them.
-func (s *sets) unpromoted() (n int) {
-	for i := range s.members {
-		m := &s.members[i]
-		n += int(oneIf(m.Standby && !m.duplicate && !m.MarkedForRemoval()))
-	}
-	return n
-}
-
 // departing counts the duplicates that were marked for removal before they were duplicates: no other member is removed instead of them.
 func (s *sets) departing() (n int) {
 	for i := range s.members {
@@ -265,31 +255,4 @@ func (s *sets) departing() (n int) {
 		n += int(oneIf(m.duplicate && m.MarkedForRemoval() && m.Why != plan.WhyDuplicate))
 	}
 	return n
-}
-
-// unmark withdraws the mark of a member that is not to be taken down: two replicas of the server marked members at once, or the spec has
-// changed. While such a mark exists, no serving member is taken down: another replica may be acting on the mark.
-func (s *steps) unmark(m *member, why string) {
-	s.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Generation: s.facts.Group.Generation, Reason: why})
-}
-
-// removeChosen marks a member that is to be removed, and removes a member with a mark.
-func (s *steps) removeChosen(m *member, why string) {
-	unblocked := true
-	switch {
-	case !m.Reachable, !m.MarkedForRemoval() && !s.canMark(m):
-	case !m.MarkedForRemoval() && m.fate == replacedNow:
-		unblocked = s.act(s.facts.replacing(m, m.nominated, why))
-		s.reportFailedRehearsal(m)
-	case !m.MarkedForRemoval():
-		to := plan.WhyScaleIn
-		if m.givenUp { // its VM is kept in quarantine (duplicates.go)
-			to = plan.WhyDuplicate
-		}
-		unblocked = s.act(s.facts.marking(m, to, why))
-	default:
-		unblocked = s.remove(m, chosen, why)
-	}
-	m.begins(leaving, unblocked)
 }

@@ -4,6 +4,7 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -40,6 +41,16 @@ type sets struct {
 	suppressed *plan.Fault
 }
 
+// notFoundMember is a member that vCenter does not show and that is not gone: it is unconfirmed, or missing.
+type notFoundMember struct {
+	v1alpha1.Member
+	// left: vCenter no longer has it, or is being asked. missing: vCenter no longer has it, and the message says why.
+	left, missing bool
+}
+
+// hidden reports whether vCenter neither shows a member nor reports that it left.
+func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
+
 // has reports whether vCenter shows a member with that ordinal.
 func (s *sets) has(ordinal int32) bool {
 	_, found := slices.BinarySearchFunc(s.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
@@ -63,4 +74,9 @@ func oneIf(is bool) int32 {
 		return 1
 	}
 	return 0
+}
+
+// membersText says how many members exist and should exist. It is true until the new member exists.
+func (s *sets) membersText() string {
+	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
 }

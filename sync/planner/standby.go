@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -13,6 +12,15 @@ import (
 // promotion. From then on it is a member that is off and should be on, so the process can stop between the two. If an operator powers a
 // standby member on, that promotes it. It never ran, so it needs no drain, shutdown or quarantine, and doesn't count as available. One that
 // vCenter doesn't have is gone.
+
+// toDiscard removes a standby member. toKeepUp brings one that is kept in line with the spec, in what changes in place.
+var (
+	toDiscard = &concern{next: (*steps).discardStandby}
+	toKeepUp  = &concern{next: (*steps).updateStandby}
+)
+
+// discarding: a standby member is removed.
+var discarding = &activity{says: "removing %s", noun: "standby member", background: true, standby: true}
 
 // splitStandby moves the standby members out of members, which are in order, except for those whose ordinal a member has.
 func (s *sets) splitStandby() {
@@ -49,116 +57,11 @@ func (s *sets) sortNotFoundStandby() {
 	}
 }
 
-// fit reports whether a standby member can be promoted now.
-func (s *sets) fit(m *member) bool {
-	p := s.facts.Pending[m.name]
-	return s.facts.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !s.facts.unfit(m) && !s.isNotFound(m.Ordinal) &&
-		(p.State != plan.Running || p.Op == plan.PowerOn)
-}
-
-// unfit reports whether a standby member has to be created again.
-func (f *facts) unfit(m *member) bool {
-	return f.needsClone(m) || m.unprepared() && !f.preparable(m) ||
-		slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: m.name, MoRef: m.MoRef})
-}
-
-// promote decides which standby members are promoted, up to most, and returns how many. Those that are being promoted come first, and those
-// whose promotion failed come last; among the others, those in the zone with the fewest members come first.
-func (d *decision) promote(most int) (promoted int) {
-	if len(d.sets.standby) == 0 || most <= 0 || d.facts.awaitsRules() {
-		return 0
-	}
-	load := d.pickOrdinals()
-	for ; promoted < most; promoted++ {
-		var next *member
-		better := func(m *member) bool {
-			rank := func(m *member) int {
-				switch p := d.facts.Pending[m.name]; {
-				case p.State == plan.Running:
-					return 0
-				case p.Fault.Reason == "":
-					return 1
-				}
-				return 2
-			}
-			return next == nil || cmp.Or(cmp.Compare(rank(m), rank(next)), cmp.Compare(load.Load(m.Ordinal), load.Load(next.Ordinal))) < 0
-		}
-		for i := range d.sets.standby {
-			if m := &d.sets.standby[i]; !m.leaves() && d.sets.fit(m) && better(m) {
-				next = m
-			}
-		}
-		if next == nil {
-			break
-		}
-		next.fate = withdrawn
-		load.Count(next.Ordinal)
-		next.decide(plan.Create, "standby member promoted: "+d.promotionText(promoted))
-		next.wants(needsPromotion, next.why)
-	}
-	return promoted
-}
-
-// promoteStandby powers a standby member on and makes it a member in its stamp. If an operator powered it on, only the stamp changes.
-func (s *steps) promoteStandby(m *member, why string) {
-	running := m.Power == plan.PoweredOn
-	if unblocked := s.act(s.facts.promotion(m, why)); !running {
-		m.begins(starting, unblocked)
-	}
-}
-
-const runningText = "a standby member that was powered on becomes a member"
-
-func (f *facts) promotion(m *member, reason string) plan.Action {
-	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
-		Generation: f.Group.Generation, Reason: reason}
-}
-
-// promotionText says why the n-th member that is promoted now is wanted.
-func (d *decision) promotionText(n int) string {
-	switch {
-	case d.sets.ordinals+len(d.arriving)+n < d.facts.want:
-		return d.sets.membersText()
-	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.nominated == plan.WhyHealing }):
-		return "instead of an unhealthy member"
-	}
-	return d.surgeText(n + 1)
-}
-
-// soonFit is how many standby members, promoted ones apart, will be fit without an operator's help.
-func (d *decision) soonFit() (n int) {
-	for _, ordinal := range d.standbyComing {
-		n += int(oneIf(d.facts.Pending[plan.MemberName(d.facts.Group.Name, ordinal)].Fault.Reason == ""))
-	}
-	for i := range d.sets.standby {
-		m := &d.sets.standby[i]
-		if !m.leaves() && m.Reachable && !m.MarkedForRemoval() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
-			n++
-		}
-	}
-	return n
-}
-
-// standbyFirst reports whether an update waits for the standby members, so that it can promote them: those that differ from the spec are
-// updated before serving members are, and all of them exist before the first serving member is replaced. One more than spec.standby, which is made
-// while another is being promoted, is not waited for: that would withdraw the promotion.
-func (s *sets) standbyFirst() bool {
-	here, done, differ := len(s.notFoundStandby), 0, false
-	for i := range s.standby {
-		m := &s.standby[i]
-		here++
-		due := m.differs() != "" || m.unprepared()
-		done += int(oneIf(!due && m.Reachable && !m.duplicate && m.Question == ""))
-		differ = differ || due && m.Reachable && !m.duplicate && m.Question == ""
-	}
-	return differ && done < int(s.facts.Group.Spec.Standby) || here < int(s.facts.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
-}
-
 // decideStandby decides what becomes of the standby members, in the order of orderOf. The first row that applies:
 //
 //	what                                       verdict        why, and what it waits for
 //	-----------------------------------------  -------------  ---------------------------------------------------
-//	a duplicate                                Remove         another VM is the member
+//	a duplicate                                Remove         as decided (decideDuplicates)
 //	promoted                                   Create         a member is missing (promote)
 //	not reachable                              -
 //	unfit, and none would be left instead      Update         why it is created again; a successor
@@ -170,9 +73,6 @@ func (d *decision) decideStandby() {
 	here, stay := len(d.sets.notFoundStandby), 0 // a member that is not found counts as leaving: no other is removed instead of it
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
-		if m.duplicate {
-			m.decide(plan.Remove, duplicateReason(m))
-		}
 		if !m.leaves() {
 			here++
 			stay += int(oneIf(!m.MarkedForRemoval() && !d.facts.unfit(m)))
@@ -197,10 +97,10 @@ func (d *decision) decideStandby() {
 			} else {
 				m.decide(plan.Remove, fmt.Sprintf("more standby members than spec.standby: %d", wanted))
 			}
-			m.wants(needsDiscard, m.why)
+			m.wants(toDiscard, m.why)
 		case d.facts.upkeep(m) != "":
 			m.decide(plan.Update, d.facts.upkeep(m))
-			m.wants(needsUpkeep, m.why)
+			m.wants(toKeepUp, m.why)
 		}
 	}
 	d.cloneStandby(wanted - here - len(d.standbyComing))

@@ -1,8 +1,10 @@
-// This file has the fourth stage of a plan, and how a step is added to it. The steps are found in nextsteps.go and, of a deletion, in finalize.go.
+// This file has the fourth stage of a plan, and how a step is added to it. The steps are found in concerns.go and, of a deletion, in finalize.go.
 
 package planner
 
 import (
+	"slices"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -70,20 +72,10 @@ func (s *steps) actions() (all []plan.Action) {
 	return all
 }
 
-// failing counts the members whose steps are blocked.
-func (s *steps) failing() (n int) {
-	for i := range s.wanted {
-		n += int(oneIf(s.wanted[i].blocked && s.wanted[i].MemberKey()))
-	}
-	return n
-}
-
-// doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
-func (s *steps) doing(what ...activity) (n int) {
+// doing counts the VMs and ordinals for which an activity is not blocked.
+func (s *steps) doing(a *activity) (n int) {
 	for m := range s.decision.allVMs() {
-		for _, a := range what {
-			n += int(oneIf(m.does[a] && !m.blocked[a]))
-		}
+		n += int(oneIf(slices.Contains(m.does, does{a, false})))
 	}
 	return n
 }

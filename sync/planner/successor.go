@@ -34,23 +34,6 @@ import (
 //	none of these, and an extra member can come first (maxSurge)       | none before that one is finished, but for healing
 //	none of these                                                      | one at a time: a fault that only the clone, its
 //	                                                                   | preparation or its guest shows costs one member at most
-type successors struct {
-	// extra is how many more members there are than the group needs, once those that are removed now are gone. reserve are the fit standby members, and
-	// the VMs in quarantine that fit the spec.
-	extra, reserve int
-	// unfinished: a member of the present spec is not finished, or is being created, or is about to be. unfit: the same of a standby member.
-	unfinished, unfit bool
-	// cloned is when the newest finished member of each zone was cloned from the present spec, booted when the last of all was powered on;
-	// zero if none is finished. since is when the group ceased to be as its spec says.
-	cloned        []time.Time
-	booted, since time.Time
-	// failing are the members whose clone, or whose successor's clone, failed when last tried. blocked are those of which an operator has to
-	// mend the cause. none: no member can be created until an operator acts.
-	blocked, failing []string
-	none             bool
-	// unfillable are the members that are kept because their places can't be filled again.
-	unfillable []string
-}
 
 // provenFor is how long a finished member shows that others like it can be made.
 const provenFor = time.Hour
@@ -259,23 +242,5 @@ func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 func (s *steps) reportFailedRehearsal(m *member) {
 	if p := s.facts.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
 		s.cloneFaults = append(s.cloneFaults, plan.FaultOf{Who: m.name, Fault: p.Fault})
-	}
-}
-
-// nextPlace picks the next free ordinal whose addresses, if it has static ones, no member has; false if there is none.
-func (f *facts) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
-	var taken takenAddresses
-	for {
-		ordinal = ordinals.Pick()
-		given, ok := plan.AddressesOf(&f.Group.Spec, ordinal)
-		if !ok || len(given) == 0 {
-			return ordinal, ok
-		}
-		if taken == nil {
-			taken = takenAddressesOf(f.State.VMs)
-		}
-		if !taken.ByOther(ordinal, plan.AddressText(given)) {
-			return ordinal, true
-		}
 	}
 }

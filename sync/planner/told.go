@@ -3,6 +3,7 @@
 package planner
 
 import (
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -95,15 +96,23 @@ func (f *facts) toldGone() (gone []tell.Gone) {
 	return gone
 }
 
-// toldActivities are all activities, with the number of VMs and ordinals for which each is not blocked.
-func (s *steps) toldActivities() []tell.Activity {
-	all := make([]tell.Activity, allActivities)
-	for a := range all {
-		of := &activities[a]
-		all[a] = tell.Activity{N: s.doing(activity(a)), ActivityKind: tell.ActivityKind{Says: of.says, Noun: of.noun, Background: of.background,
-			ByDeletion: of.byDeletion, Busy: of.busy, Updates: of.updates, Standby: of.standby}}
+// toldActivities are what goes on, in the order of the message, with the number of VMs and ordinals for which each is not blocked.
+func (s *steps) toldActivities() (all []tell.Activity) {
+	order := slices.Clone(spoken[:])
+	for m := range s.decision.allVMs() {
+		for _, a := range m.does {
+			if !slices.Contains(order, a.activity) {
+				order = append(order, a.activity)
+			}
+		}
 	}
-	all[standingBy].Part, all[standingBy].Of = true, int(s.facts.Group.Spec.Standby)
+	for _, a := range order {
+		kind := tell.ActivityKind{Says: a.says, Noun: a.noun, Background: a.background, ByDeletion: a.byDeletion, Busy: a.busy, Updates: a.updates, Standby: a.standby}
+		if a == standingBy {
+			kind.Part, kind.Of = true, int(s.facts.Group.Spec.Standby)
+		}
+		all = append(all, tell.Activity{N: s.doing(a), ActivityKind: kind})
+	}
 	return all
 }
 

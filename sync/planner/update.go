@@ -17,21 +17,6 @@ import (
 // replicas, and at most maxUnavailable of its replicas are not available. An outdated member is replaced by a new clone; a size is changed
 // in place if the VM allows that.
 
-// update is the reason of members that differ from the spec.
-type update struct {
-	progress *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
-	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
-	stuck    *plan.Fault              // why the update has stopped
-	inVain   []*member                // the members and standby members that were cloned in vain
-	late     *plan.Fault              // which of the last members did not become available in time; no other is left to update
-	closed   string                   // why the update takes no further member down now (outsideWindows)
-
-	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
-	// some of those wait for the standby members.
-	held           int
-	changes, waits bool
-}
-
 // nominate nominates the members that an update replaces, and decides which members are held as they are. The others are resized in place.
 func (u *update) nominate(d *decision, order []int) {
 	var differ []*member
@@ -346,6 +331,18 @@ func (d *decision) helpers() int {
 		}
 	}
 	return min(d.facts.policy.Surge, n)
+}
+
+// surgeText says why the members made now exceed replicas.
+func (d *decision) surgeText(made int) string {
+	extra, what := d.sets.ordinals+len(d.arriving)+made-d.facts.want, "the update"
+	if d.helpers() > 0 {
+		what = "the power cycles"
+	}
+	if extra == 1 {
+		return "surge: one extra member during " + what
+	}
+	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
 // heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
