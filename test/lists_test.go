@@ -24,7 +24,6 @@ var boundedLists = map[string]string{
 	"sync/plan/place.go AddressText":                        "the record of a member's addresses, which the spec bounds",
 	"sync/plan/report.go ReportSpec":                        "six words of the spec",
 	"sync/loop/undone.go changeOf":                          "what is compared is no text for people",
-	"sync/loop/shown.go shownOf":                            "what is compared is no text for people",
 	"sync/planner/tell/events.go abandonedEvents":           "the names of one Event, namesInEvent at most",
 	"sync/planner/tell/conditions.go exceptions":            "faultTexts has at most four",
 	"sync/planner/tell/conditions.go stalledText":           "faultTexts has at most four",

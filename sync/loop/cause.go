@@ -58,10 +58,7 @@ type cause struct {
 	waiting map[types.UID]int // failures, by group
 	// In each round, each waiting failure is tried once; had is how many of them have been tried in this round.
 	round, had int
-	tried      time.Time // when a try failed last
-	hurriedFor string    // what vCenter showed when that made a try due last
-	hurries    int       // how often that was since a try succeeded
-	stays      bool      // a change that was undone again and again (undone.go) has stayed
+	stays      bool // a change that was undone again and again (undone.go) has stayed
 }
 
 // turnPatience is how long a try is reserved for groups that have not had their turn: these may be paused, or called at other replicas.
@@ -120,7 +117,7 @@ func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Durat
 	if c.tries == 0 {
 		c.since = now
 	}
-	c.tries, c.tried, c.fault = c.tries+1, now, *f
+	c.tries, c.fault = c.tries+1, *f
 	retry = pace(f, c.tries, now.Sub(c.since))
 	retry += jitter(retry/5 + 1)
 	c.rest(now.Add(retry))
@@ -137,22 +134,8 @@ func (c *cause) rest(until time.Time) {
 
 // succeeded makes the next tries due.
 func (c *cause) succeeded(now time.Time) {
-	c.tries, c.hurries, c.until, c.most = 0, 0, now, min(2*c.most, maxLimit)
+	c.tries, c.until, c.most = 0, now, min(2*c.most, maxLimit)
 	c.round, c.had = c.round+1, 0
-}
-
-// canHurry reports whether what vCenter shows can make a try due. It can't while a try runs, nor for four seconds after the last one; that pause
-// doubles with each try that was made due so, up to a minute, because a host or a template may change all the time.
-func (c *cause) canHurry(now time.Time) bool {
-	return len(c.running) == 0 && now.Sub(c.tried) >= min(operatorPace<<min(c.hurries, 4), lastingPace)
-}
-
-// hurry makes a try of a failure due because of what vCenter shows, as if it had not had its turn.
-func (c *cause) hurry(f *failure, shown string, now time.Time) {
-	if f.round == c.round {
-		c.had--
-	}
-	f.round, c.until, c.hurriedFor, c.hurries = 0, now, shown, c.hurries+1
 }
 
 func (c *cause) count() (n int) {

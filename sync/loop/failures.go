@@ -34,7 +34,6 @@ type failure struct {
 	round  int           // of the cause, in which it was tried last
 	took   time.Duration // how long the try ran
 	tried  plan.Op       // what failed before for the same VM, and may have taken it down
-	shown  string        // what vCenter last showed of what the step depends on (shownOf); empty if nothing was looked at yet
 	// unwanted is since when no plan has wanted it, although it could be tried again; zero if the last one did.
 	unwanted time.Time
 }
@@ -58,7 +57,6 @@ func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, 
 	was := x.byVM[a.VM]
 	f := failure{action: a, fault: fault, took: took, tried: was.before(a)}
 	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil {
-		f.shown = was.shown
 		f.fault.Untried = f.fault.Untried && was.fault.Untried // the earlier try may have been carried out
 	}
 	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
@@ -140,16 +138,6 @@ func (x *failures) untilTurn(now time.Time) (wait time.Duration) {
 		}
 	}
 	return wait
-}
-
-// lasting is what those failures depend on that are no longer tried every few seconds.
-func (x *failures) lasting(now time.Time) (on plan.Depends) {
-	for _, f := range x.byVM {
-		if now.Sub(f.cause.since) >= watchedFor {
-			on |= f.fault.Depends
-		}
-	}
-	return on
 }
 
 // past returns the causes that no longer block: a step that failed so is running again, and for longer than when it

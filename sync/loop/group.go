@@ -116,7 +116,6 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	if len(g.runs)+len(g.failures.byVM) > 0 {
 		o.Pending = make(map[string]plan.Pending, len(g.runs)+len(g.failures.byVM))
 	}
-	o.Lasting = g.failures.lasting(now)
 	past := g.failures.past(g.runs, now)
 	for vm, f := range g.failures.byVM {
 		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: plan.ArgsOf[plan.MarkArgs](f.action.Args).Why, Standby: f.action.Standby()}

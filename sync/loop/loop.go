@@ -238,7 +238,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	news := g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
 	l.emptied = result.Finalized && !l.isAnotherShown(g)
 	g.failures.forgetUnwanted(&x.observed, result, g.runs, now)
-	if g.failures.look(&x.observed.State, now) || len(result.Actions) > 0 {
+	if len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)
 	}
 	if len(result.Actions) == 0 {
@@ -342,9 +342,6 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	}
 	g.failures.forgetUnwanted(&observed, &result, g.runs, now)
 	l.wake(g, &result)
-	if g.failures.look(&observed.State, now) {
-		l.queue.Add(uid)
-	}
 	if wait := g.failures.untilTurn(now); wait > 0 {
 		l.queue.AddAfter(uid, wait)
 	}

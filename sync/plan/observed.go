@@ -66,8 +66,6 @@ type Observed struct {
 	Answers Answers
 	// Pending are the actions that run or back off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
-	// Lasting is what the refusals in Pending depend on that have lasted for some minutes.
-	Lasting Depends
 	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM of
 	// this group, and no running clone. For a group that is no longer selected, the ConfirmGone began after every lease had ended.
 	Emptied bool
@@ -175,8 +173,6 @@ type VCenterState struct {
 	// Target is the datastore or datastore cluster of the group's clones, as the spec or the server's settings name it; empty if neither names
 	// one, so that it isn't known before the clone.
 	Target string
-	// Relief counts changes that may end the refusals in Query.Lasting.
-	Relief Relief
 	// Candidates are the VMs that the entries of spec.adopt name, in the order of the entries.
 	Candidates []Candidate
 	// Free are the names in Query.Taken that no object in the group's folder has now.

@@ -34,8 +34,6 @@ type Query struct {
 	Datastore, StoragePolicy string
 	// Rules are those of spec.placement.
 	Rules Rules
-	// Lasting is what the refusals depend on that the group has had for a while: the inventory watches for changes that may end them.
-	Lasting Depends
 	// Finalizing reports whether the group is being removed: then a VM that lost its stamp was probably released by this server.
 	Finalizing bool
 	// Preview marks a dry run, perhaps for a group that was never applied. The answer has only what the inventory already knows: the inventory
@@ -63,7 +61,6 @@ func (o *Observed) Query() Query {
 		return queryOf(o.Group, false)
 	}
 	ask := queryOf(o.Group, o.Finalizing)
-	ask.Lasting = o.Lasting
 	for name, p := range o.Pending {
 		if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
 			ask.Taken = append(ask.Taken, name)

@@ -46,7 +46,6 @@ type Inventory struct {
 
 	requests requests
 	adopter  adopter
-	reliefs  *reliefs
 }
 
 // New returns an empty, unknown inventory. It calls changed with the UID of each group for which something changed, "" for all groups;
@@ -55,7 +54,7 @@ func New(changed func(types.UID)) *Inventory {
 	if changed == nil {
 		changed = func(types.UID) {}
 	}
-	n := &Inventory{changed: changed, unknownSince: time.Now(), reliefs: newReliefs()}
+	n := &Inventory{changed: changed, unknownSince: time.Now()}
 	n.adopter.objects, n.adopter.isStray = &n.objects, n.IsStray
 	n.folders.objects, n.folders.requests = &n.objects, &n.requests
 	n.clear()

@@ -80,7 +80,6 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.wholeForPreview)
 		return s
 	}
-	s.Relief = n.reliefs.of(ask.Lasting, s.Target)
 	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +58,7 @@ type Sessions interface {
 }
 
 // Stream asks vCenter for changes and tells the reader which objects changed. It takes no values from vCenter's reports, because they may be
-// old: the reader reads the objects. Only what may end a refusal is taken from the reports (relief.go).
+// old: the reader reads the objects.
 type Stream struct {
 	sessions  Sessions
 	selection Selection
@@ -68,7 +67,6 @@ type Stream struct {
 	log       zerolog.Logger
 	whole     atomic.Bool // whether everything was read at least once
 
-	relief           sync.WaitGroup // the goroutines of watchRelief
 	maxWait, silence time.Duration
 
 	// Timed is called with the duration of the stream's "first" answer and of each "full" read. It can be nil.
@@ -140,7 +138,6 @@ func (st *Stream) Run(ctx context.Context) {
 		}
 		pause = min(2*pause, reopenMax)
 	}
-	st.relief.Wait()
 	st.inventory.setUnknown(nil)
 }
 
@@ -168,7 +165,6 @@ func (st *Stream) live(ctx context.Context) (connected bool, err error) {
 	defer cancel()
 	changes := make(chan error, 1)
 	go func() { defer close(changes); changes <- st.follow(waiting, s, pc, version, seen) }()
-	st.relief.Go(func() { st.watchRelief(waiting, s) })
 	err = st.attend(ctx, s, changes)
 	if ctx.Err() == nil && !errors.Is(err, errSilent) {
 		st.broke(err)
@@ -323,6 +319,20 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 			return pc, version, nil
 		}
 	}
+}
+
+// collect creates a property collector with a filter.
+func collect(ctx context.Context, s *session.Session, spec types.PropertyFilterSpec) (pc types.ManagedObjectReference, err error) {
+	made, err := methods.CreatePropertyCollector(ctx, s.Vim, &types.CreatePropertyCollector{This: s.Vim.ServiceContent.PropertyCollector})
+	if err != nil {
+		return pc, fmt.Errorf("create a property collector: %w", err)
+	}
+	pc = made.Returnval
+	if _, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{This: pc, PartialUpdates: true, Spec: s.Supported(spec)}); err != nil {
+		CloseCollector(ctx, s, pc)
+		return pc, fmt.Errorf("create the filter: %w", err)
+	}
+	return pc, nil
 }
 
 // FirstAnswer opens the stream and closes it again. It returns the number of objects in the stream's first answer.
