@@ -122,6 +122,37 @@ func TestAStrayThatHoldsTheOrdinalOfDisksNeedsAnOperator(t *testing.T) {
 }
 
 // The status keeps what it said of a stray, because vCenter's events end: too many others must not push it out.
+// A member that is one too many, and whose ordinal a stray holds, was marked and unmarked in turns while no window was open: an update that can't fill its
+// ordinal kept it.
+func TestAMemberThatIsOneTooManyGoesAlthoughAStrayHoldsItsOrdinal(t *testing.T) {
+	t.Parallel()
+	o := observed(4)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+	o.Group.Spec.Update.Windows = []v1alpha1.Window{{Start: "20:00", DurationSeconds: 3600}}
+	o.State.Folder = "group-v7"
+	for _, ordinal := range []int32{0, 1, 2, 6} {
+		o.State.VMs = append(o.State.VMs, vm(&o, ordinal))
+	}
+	o.State.VMs[3].Revision = "0123456789"
+	identify(&o)
+	o.Group.Status = planner.Make(o).Status
+	stray := vm(&o, 6)
+	stray.MoRef, stray.IsTemplate = "vm-3060", true
+	o.State.Strays = []plan.Stray{{VM: stray, Holds: true, Why: "it was converted to a template"}}
+	var last *plan.Action
+	for _, s := range planner.Forecast(o).Steps {
+		if s.Action.VM == "web-6" {
+			last = &s.Action
+		}
+		if s.Action.Op == plan.Unmark {
+			t.Fatalf("%s: %s", s.Action.VM, s.Action.Reason)
+		}
+	}
+	if last == nil || last.Op != plan.Destroy && last.Op != plan.Quarantine {
+		t.Errorf("the last step of web-6 is %+v; want it removed", last)
+	}
+}
+
 func TestStraysThatTheStatusListsStayListed(t *testing.T) {
 	o := observed(1)
 	addMembers(&o, 1)

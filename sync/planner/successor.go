@@ -179,8 +179,8 @@ func (d *decision) refillable(m *member, left int) bool {
 			leaves[x.Ordinal] = true
 		}
 	}
-	if d.facts.hasPersistentDisks() {
-		return d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
+	if d.facts.hasPersistentDisks() { // nobody gets the ordinal of one that is also too many
+		return d.facts.excess(m) || d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
 	}
 	return d.freePlaces(-left, leaves) >= -left
 }
