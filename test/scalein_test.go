@@ -219,3 +219,40 @@ func TestAScaleInCountsTheMembersThatItLeavesRightBeforeItRemovesOne(t *testing.
 		}
 	})
 }
+
+// The same happens between the power-off of a member and its destruction: the member is powered on again.
+func TestAScaleInCountsTheMembersThatItLeavesBeforeItDestroysOne(t *testing.T) {
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
+		a := r.serveWired()
+		g := a.group("web", 3)
+		up(t, g)
+		was, gone := refs(r.members()), make(chan struct{})
+		resume := r.stallUpdates(a)
+		a.wire.On(func(call vcsim.Call) vcsim.Break {
+			select {
+			case <-gone:
+			default:
+				if call.Method == "PowerOffVM_Task" {
+					close(gone)
+					r.must(r.PowerOff(webFolder + "web-0"))
+					r.must(r.Destroy(webFolder + "web-0"))
+				}
+			}
+			return vcsim.Break{}
+		})
+		g.Scale(2)
+		r.callUntil(g, gone)
+		for range 12 {
+			time.Sleep(5 * time.Second)
+			r.one(g)
+		}
+		resume()
+		up(t, g)
+		is := refs(r.members())
+		for _, name := range []string{"web-1", "web-2"} {
+			if is[name] != was[name] {
+				t.Errorf("%s has the VM %s; want %s as before, since web-0 was destroyed", name, is[name], was[name])
+			}
+		}
+	})
+}

@@ -113,7 +113,7 @@ func (st *step) countOthers() error {
 	if len(stay) >= st.action.Leaves {
 		return nil
 	}
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Without %s, %s would have %s that are not about to be removed, and it is to have %d; the server plans the group again.",
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "If %s were removed, %s would have %s left, and is to have %d; the server plans the group again.",
 		st.action.VM, st.ref, plan.Count(len(stay), "member"), st.action.Leaves)
 }
 
