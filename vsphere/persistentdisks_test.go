@@ -141,6 +141,7 @@ func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 		disk    disks.Spec // but for what all have
 		unbound bool
 		lives   bool // VMs still have the former group's stamp
+		forged  bool // such a VM is elsewhere
 		disksOf string
 		has     string // which disk the member has; empty for none
 		says    string
@@ -153,6 +154,7 @@ func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 		{what: "one of another cluster", disk: disks.Spec{Cluster: "staging"}, disksOf: "former", says: `is of the cluster "staging", and this is "prod"`},
 		{what: "one of an unknown cluster", disk: disks.Spec{Cluster: "-"}, disksOf: "former", says: `is of the cluster "", and this is "prod"`},
 		{what: "of a group that lives", lives: true, disksOf: "former", says: "still has VMs"},
+		{what: "of a group of which a stranger's VM has the stamp", lives: true, forged: true, disksOf: "former", has: former},
 		{what: "which has its own already", disk: disks.Spec{Owner: disks.Owner{UID: string(web.UID), Disk: "data"}}, lives: true, disksOf: "former", has: another},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -174,6 +176,10 @@ func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 					p.made(1, v1alpha1.VmGroupSpec{})
 					w.restamp("web-1", func(s *stamp.Stamp) { s.UID = "former" })
 					p.until("the former group's VM is seen", func() bool { return p.inventory.HasMembers("former") })
+					if c.forged {
+						w.must(w.Move("web-1", "/DC0/vm"))
+						p.until("it has left the group's folder", func() bool { return !p.inventory.HasMembers("former") })
+					}
 				}
 				set := p.settingDisks(lasting())
 				set.Details().DisksOf = c.disksOf

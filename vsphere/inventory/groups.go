@@ -76,12 +76,12 @@ func inUse(vms []plan.VM) []plan.VM {
 	return slices.DeleteFunc(slices.Clone(vms), unused)
 }
 
-// HasMembers reports whether VMs have a group's stamp, whatever cluster the stamp names.
+// HasMembers reports whether a group has VMs (listed), whatever cluster their stamps name.
 func (n *Inventory) HasMembers(uid types.UID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	g := n.objects.groups[uid]
-	return g != nil && len(g.refs) > 0
+	return g != nil && len(n.listed(uid, g)) > 0
 }
 
 // Member returns the VM with that moRef if it is a member of any group. It is immutable.
