@@ -87,7 +87,7 @@ var planted = []struct {
 func TestPlantedDefectsAreFoundRepeatAndShrink(t *testing.T) {
 	for _, p := range planted[:thin.Of(len(planted), 10)] {
 		t.Run(p.name, func(t *testing.T) {
-			for seed := uint64(1); seed <= 3000; seed++ {
+			for seed := uint64(1); seed <= 10_000; seed++ {
 				set := settingOf(seed)
 				if set.defect = p.defect; p.invariant == "12" && !set.disks {
 					continue
