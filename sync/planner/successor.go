@@ -179,8 +179,8 @@ func (d *decision) refillable(m *member, left int) bool {
 			leaves[x.Ordinal] = true
 		}
 	}
-	if d.facts.hasPersistentDisks() { // nobody gets the ordinal of one that is also too many
-		return d.facts.excess(m) || d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
+	if d.facts.hasPersistentDisks() {
+		return d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
 	}
 	return d.freePlaces(-left, leaves) >= -left
 }
@@ -198,10 +198,12 @@ func (d *decision) freePlaces(most int, leaves map[int32]bool) (n int) {
 	return n
 }
 
-// isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone.
+// isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone. A stray that holds the
+// ordinal of a member that is also one too many is in nobody's way.
 func (d *decision) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
 	given, ok := plan.AddressesOf(&d.facts.Group.Spec, ordinal)
-	return ok && (leaves[ordinal] && !d.sets.held[ordinal] || !d.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
+	held := d.sets.held[ordinal] && !(d.facts.hasPersistentDisks() && int(ordinal) >= d.facts.want)
+	return ok && (leaves[ordinal] && !held || !d.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
 }
 
 // takenBeside returns the addresses that are taken once the members with the ordinals in leaves are removed. In quarantine, a VM keeps its
