@@ -42,7 +42,8 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 	}
 }
 
-// Stays reports whether a VM of a group is a member that nobody is about to remove, whether or not it runs. Nobody removes one that vCenter can't reach.
+// Stays reports whether a VM of a group is a member that no server is about to remove, whether or not the VM runs. The server removes no VM that vCenter
+// can't reach, so such a member stays.
 func (vm *VM) Stays() bool {
 	return vm.Quarantined.IsZero() && !vm.Standby && !vm.IsTemplate && (!vm.Marked || vm.Why == WhyPowerCycle || !vm.Reachable)
 }

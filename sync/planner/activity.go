@@ -1,12 +1,12 @@
 package planner
 
-// activity is something that goes on for a VM or an ordinal, as the status message says it.
+// activity is work in progress for a VM or an ordinal, as the status message describes it.
 type activity struct {
 	says, noun string
 	// background: the message says it after what concerns the members that serve. byDeletion: the sentence about a deletion says it already.
 	background, byDeletion bool
-	// busy: the group is busy while it goes on. (Clones, adoptions and returns make it busy by their ordinals.) updates: an update may consist of it.
-	// standby: it concerns standby members alone.
+	// busy reports whether the group is busy during the activity. (Clones, adoptions and returns make it busy by their ordinals.) updates reports
+	// whether the activity can be part of an update, and standby whether it concerns only standby members.
 	busy, updates, standby bool
 }
 

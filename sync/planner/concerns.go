@@ -10,7 +10,7 @@ import (
 // concerns are all that the planner may do to VMs and ordinals, in their order. A member never has two steps: of several concerns, only the first that has a
 // step now gets it. Concerns don't call each other: what several of them need is a fact, a set, or a step in change.go or remove.go.
 //
-// A new one is a file, with why a member has it, its next step, and its words while it goes on; and a line here.
+// To add a concern, write a file that says why a member has it, what its next step is, and how the status describes it meanwhile. Then add a line here.
 var concerns = [...]*concern{
 	toRestamp,        // its stamp has another vCenter, or another instanceUuid than vCenter now: Restamp
 	toSettle,         // a duplicate: Mark, then as toRemove; Destroy, if it was never on

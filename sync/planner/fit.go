@@ -69,7 +69,7 @@ func (f *facts) due(q *member) bool {
 }
 
 // unpromoted counts the standby members that an operator powered on, until their stamps say that they are members: if they are powered off again, or
-// vCenter no longer shows them, nobody takes the place of a member that was removed instead of them.
+// vCenter no longer shows them, no member would take the place of one that was removed because of them.
 func (s *sets) unpromoted() (n int) {
 	for i := range s.members {
 		m := &s.members[i]

@@ -198,8 +198,8 @@ func (d *decision) freePlaces(most int, leaves map[int32]bool) (n int) {
 	return n
 }
 
-// isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone. A stray that holds the
-// ordinal of a member that is also one too many is in nobody's way.
+// isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone. A stray that holds
+// the ordinal of a member that is one too many doesn't matter: no new member gets this ordinal.
 func (d *decision) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
 	given, ok := plan.AddressesOf(&d.facts.Group.Spec, ordinal)
 	held := d.sets.held[ordinal] && !(d.facts.hasPersistentDisks() && int(ordinal) >= d.facts.want)

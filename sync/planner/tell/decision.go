@@ -203,7 +203,8 @@ type ActivityKind struct {
 	Of         int
 	// Background: it is said after what concerns the members that serve. ByDeletion: the sentence about a deletion says it already.
 	Background, ByDeletion bool
-	// Busy: the group is busy while it goes on. Updates: an update may consist of it. Standby: it concerns standby members alone.
+	// Busy reports whether the group is busy during the activity, Updates whether the activity can be part of an update, and Standby whether it concerns
+	// only standby members.
 	Busy, Updates, Standby bool
 }
 
