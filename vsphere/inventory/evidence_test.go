@@ -130,6 +130,13 @@ func TestListsHaveNoGroupThatOnlyAStampNames(t *testing.T) {
 	if len(groups) != 1 || groups[0].Name != "web" || len(groups[0].VMs) != 1 {
 		t.Errorf("got the groups %+v; want web with one VM", groups)
 	}
+	if !s.HasMembers("uid-web") || s.HasMembers("uid-eve") {
+		t.Errorf("web has VMs: %t, and eve: %t; want those of web alone", s.HasMembers("uid-web"), s.HasMembers("uid-eve"))
+	}
+	s.folders.own = nil
+	if !s.HasMembers("uid-web") {
+		t.Error("while the server doesn't know its folder, the group has no VMs")
+	}
 }
 
 // A VM whose arrival isn't known may be a late clone of another replica: while a group is being deleted, it counts until it is known to be a stray.

@@ -76,12 +76,13 @@ func inUse(vms []plan.VM) []plan.VM {
 	return slices.DeleteFunc(slices.Clone(vms), unused)
 }
 
-// HasMembers reports whether a group has VMs (listed), whatever cluster their stamps name.
+// HasMembers reports whether a group has VMs (listed), whatever cluster their stamps name. While the server doesn't know its own folder, any VM with the
+// group's stamp counts.
 func (n *Inventory) HasMembers(uid types.UID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	g := n.objects.groups[uid]
-	return g != nil && len(n.listed(uid, g)) > 0
+	return g != nil && (n.folders.own == nil && len(g.vms) > 0 || len(n.listed(uid, g)) > 0)
 }
 
 // Member returns the VM with that moRef if it is a member of any group. It is immutable.
