@@ -61,8 +61,8 @@ func (l *life) depart(leaves func(vcsim.VM) bool) bool {
 		stamp, _ := stampOf(vm)
 		switch {
 		case !stamp.Quarantined.IsZero():
-			kept = append(kept, vm.InstanceUUID)
-		case !slices.ContainsFunc(l.group.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.InstanceUUID }):
+			kept = append(kept, vm.First)
+		case !slices.ContainsFunc(l.group.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.First }):
 			return false
 		}
 	}
@@ -114,7 +114,7 @@ func (l *life) giveUp(a metacontroller.Answer) {
 			l.edited("%s (%s) is taken out of spec.replace", m.Name, m.MoRef)
 			return
 		}
-		there := slices.ContainsFunc(slices.Concat(l.AllVMs()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+		there := slices.ContainsFunc(slices.Concat(l.AllVMs()), func(vm vcsim.VM) bool { return vm.First == m.InstanceUUID })
 		named := slices.ContainsFunc(l.group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == m.MoRef })
 		if m.Reason == plan.ReasonMemberVanished && !there && !named {
 			l.group.Spec.Replace = append(l.group.Spec.Replace, v1alpha1.Replacement{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef})

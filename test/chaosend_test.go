@@ -200,7 +200,7 @@ func (l *life) end(retain bool) {
 	retained := slices.DeleteFunc(l.leftBehind(), func(vm vcsim.VM) bool {
 		// Two kinds of VMs are no errors: a surplus clone that appeared during the deletion and never ran, and a member that was missing when its former group
 		// ended, and was released later.
-		return !isOn(vm) && (!slices.Contains(existed, vm.Ref.Value) || slices.Contains(duplicates, vm.Ref.Value)) || l.stayed[vm.InstanceUUID]
+		return !isOn(vm) && (!slices.Contains(existed, vm.Ref.Value) || slices.Contains(duplicates, vm.Ref.Value)) || l.stayed[vm.First]
 	})
 	if len(retained) != left || tally(retained, isOn) != left {
 		l.t.Errorf("%d VMs are left behind, %d of them on, want %d: %v", len(retained), tally(retained, isOn), left, refs(retained))

@@ -36,8 +36,8 @@ func (l *life) goesBack() {
 	l.promises()
 	l.watch.wants(*l.group.Spec.Replicas, true)
 	for _, vm := range l.OutsideInventory() { // a replica that is restarted now knows of such a VM by the status only (docs/design.md, known limits)
-		if !slices.ContainsFunc(l.group.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.InstanceUUID }) {
-			l.watch.excuse(vm.InstanceUUID)
+		if !slices.ContainsFunc(l.group.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.First }) {
+			l.watch.excuse(vm.First)
 		}
 	}
 	if l.rand.IntN(2) == 0 {

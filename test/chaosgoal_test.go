@@ -22,7 +22,7 @@ import (
 func (l *life) ours() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		stamp, err := stampOf(vm)
-		return err != nil || !stamp.Owned(l.group.UID, vm.InstanceUUID) || isStray(vm) || vm.Template
+		return err != nil || !stamp.Owned(l.group.UID, vm.First) || isStray(vm) || vm.Template
 	})
 }
 

@@ -251,9 +251,9 @@ func (l *life) missingStay() {
 		return
 	}
 	for _, vm := range l.OutsideInventory() {
-		if stamp, err := stampOf(vm); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) && !isStray(vm) {
-			l.watch.excuse(vm.InstanceUUID)
-			l.stayed[vm.InstanceUUID] = true
+		if stamp, err := stampOf(vm); err == nil && stamp.Owned(l.group.UID, vm.First) && !isStray(vm) {
+			l.watch.excuse(vm.First)
+			l.stayed[vm.First] = true
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (l *life) missingStay() {
 // keepRetained moves the retained VMs of a former group to another folder, because the next group needs their names.
 func (l *life) keepRetained() {
 	for _, vm := range l.VMs() { // members that are templates
-		if stamp, err := stampOf(vm); err == nil && vm.Template && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+		if stamp, err := stampOf(vm); err == nil && vm.Template && stamp.Owned(l.group.UID, vm.First) {
 			place := fmt.Sprintf("/DC0/vm/templates-%d", l.lives)
 			_, err := l.MakeFolder(place)
 			l.must(err)

@@ -29,6 +29,14 @@ func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation
 	}}
 }
 
+// changedIdentity is no operator's: vCenter does it when two VMs have the same instanceUuid.
+var changedIdentity = operation{"vCenter changes an instanceUuid", 16, func(l *life) {
+	if ours := l.ours(); len(ours) > 0 {
+		vm := pick(l.rand, ours)
+		l.say("vCenter changes the instanceUuid of %s (%s): %v", vm.Path, vm.Ref.Value, l.RenewInstanceUUID(vm.Path))
+	}
+}}
+
 // operators lists what operators do in vCenter.
 var operators = []operation{
 	onMember("power off", 3, func(l *life, vm vcsim.VM) error { return l.PowerOff(vm.Path) }),

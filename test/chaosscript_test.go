@@ -80,6 +80,9 @@ type profile struct {
 	strangers bool
 	// restores: etcd goes back to a backup, or a second cluster is started from one.
 	restores bool
+	// identities: vCenter changes instanceUuids. Such a life has no departures: a VM that leaves right after such a change is a copy when it comes
+	// back (docs/design.md, known limits).
+	identities bool
 	// TestCampaign sets these: the group's shape and size, and the faults.
 	shape  string
 	size   int32
@@ -96,6 +99,7 @@ func profileOf(seed uint64) profile {
 	p.trouble = troubleOf(seed, p)
 	p.strangers = r.IntN(3) == 0
 	p.restores = r.IntN(4) == 0 && p.trouble == nil
+	p.identities = r.IntN(4) == 0 && !p.departing
 	return p
 }
 
@@ -110,6 +114,9 @@ func operationsOf(t profile) []operation {
 	}
 	if t.restores {
 		all = slices.Concat(all, ofEtcd)
+	}
+	if t.identities {
+		all = append(all, changedIdentity)
 	}
 	switch {
 	case t.departing:

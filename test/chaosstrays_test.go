@@ -83,7 +83,7 @@ var templates = []operation{
 // untemplate turns the members that are templates into VMs again.
 func (l *life) untemplate() {
 	for _, vm := range l.VMs() {
-		if stamp, err := stampOf(vm); err == nil && vm.Template && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+		if stamp, err := stampOf(vm); err == nil && vm.Template && stamp.Owned(l.group.UID, vm.First) {
 			l.say("an admin turns %s (%s) into a VM again: %v", vm.Path, vm.Ref.Value, l.ToVM(vm.Path))
 		}
 	}

@@ -64,7 +64,7 @@ var edits = []operation{
 	change("replace", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		if members := l.group.Status.Members; len(members) > 0 {
 			m := pick(l.rand, members)
-			if slices.ContainsFunc(l.OutsideInventory(), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID }) {
+			if slices.ContainsFunc(l.OutsideInventory(), func(vm vcsim.VM) bool { return vm.First == m.InstanceUUID }) {
 				l.watch.excuse(m.InstanceUUID)
 			}
 			s.Replace = []v1alpha1.Replacement{{Name: fmt.Sprintf("web-%d", m.Ordinal), MoRef: m.MoRef}}

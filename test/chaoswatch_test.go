@@ -210,7 +210,7 @@ func (w *watch) look(l *life) {
 	working, on := 0, map[int32]string{}
 	for _, vm := range slices.Concat(vms, away) {
 		stamp, err := stampOf(vm)
-		if err != nil || !stamp.Owned(stamp.UID, vm.InstanceUUID) || excused[vm.InstanceUUID] || isStray(vm) || vm.Template {
+		if err != nil || !stamp.Owned(stamp.UID, vm.First) || excused[vm.First] || isStray(vm) || vm.Template {
 			continue
 		}
 		if slices.Contains(buried, stamp.UID) {
@@ -257,7 +257,7 @@ func (w *watch) wrongRemovals(vms []vcsim.VM) (wrong string) {
 	now, stay := map[string]memberState{}, 0
 	for _, vm := range vms {
 		s, err := stampOf(vm)
-		if err != nil || !s.Owned(w.uid, vm.InstanceUUID) || isStray(vm) {
+		if err != nil || !s.Owned(w.uid, vm.First) || isStray(vm) {
 			continue
 		}
 		now[vm.Ref.Value] = memberState{s, isOn(vm)}
@@ -342,5 +342,5 @@ func (w *watch) still(began time.Time) bool {
 
 func isStamped(vm vcsim.VM) bool {
 	stamp, err := stampOf(vm)
-	return err == nil && stamp.Owned(stamp.UID, vm.InstanceUUID)
+	return err == nil && stamp.Owned(stamp.UID, vm.First)
 }

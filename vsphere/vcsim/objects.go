@@ -1,6 +1,7 @@
 package vcsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type inventory struct {
 	lastBoot    time.Time
 	ignores     map[types.ManagedObjectReference]bool
 
+	firstIDs  map[string]string // the instanceUuids that RenewInstanceUUID changed, by their successors
 	questions questions
 	placement placement
 	events    eventState
@@ -58,7 +60,7 @@ type inventory struct {
 func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inventory {
 	v := &inventory{
 		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
-		guestStates: make(map[types.ManagedObjectReference]*guestState), ignores: make(map[types.ManagedObjectReference]bool),
+		guestStates: make(map[types.ManagedObjectReference]*guestState), ignores: make(map[types.ManagedObjectReference]bool), firstIDs: make(map[string]string),
 		questions:  questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
 		placement:  placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
@@ -125,6 +127,7 @@ type VM struct {
 	CPUs         int32
 	MemoryMB     int32
 	InstanceUUID string
+	First        string    // the instanceUuid that the VM had before RenewInstanceUUID changed it
 	Boot         time.Time // when the VM was powered on; zero while it is off
 	Tools        bool      // VMware Tools run
 	IP           string
@@ -154,6 +157,7 @@ func (v *inventory) look(vm *simulator.VirtualMachine) (one VM) {
 		CPUs: vm.Config.Hardware.NumCPU, MemoryMB: vm.Config.Hardware.MemoryMB,
 		InstanceUUID: vm.Config.InstanceUuid, Tools: toolsRun(vm), IP: vm.Guest.IpAddress, ExtraConfig: make(map[string]string),
 	}
+	one.First = cmp.Or(v.firstIDs[one.InstanceUUID], one.InstanceUUID)
 	if vm.Runtime.BootTime != nil {
 		one.Boot = *vm.Runtime.BootTime
 	}

@@ -1,6 +1,7 @@
 package vcsim
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -42,6 +43,7 @@ func (v *inventory) RenewInstanceUUID(where string) error {
 		of := v.vmEvent(vm)
 		v.post(ctx, &types.VmInstanceUuidConflictEvent{VmEvent: of, ConflictedVm: *of.Vm, InstanceUuid: was})
 		fault := v.configure(ctx, vm, types.VirtualMachineConfigSpec{InstanceUuid: uuid.NewString()})
+		v.firstIDs[vm.Config.InstanceUuid] = cmp.Or(v.firstIDs[was], was)
 		v.post(ctx, &types.VmInstanceUuidChangedEvent{VmEvent: v.vmEvent(vm), OldInstanceUuid: was, NewInstanceUuid: vm.Config.InstanceUuid})
 		return fault
 	})
