@@ -53,7 +53,7 @@ var allowed = map[string]struct {
 	"vsphere/session/sessiontest": {ours: []string{"vsphere/session", "vsphere/vcsim", "vsphere/vctest"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/recording":           {theirs: []string{"govmomi"}},
 	"vsphere/stamp":               {ours: []string{"sync/plan"}},
-	"vsphere/tagging":             {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
+	"vsphere/tagging":             {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/tasks":               {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/vcfault":             {ours: []string{"sync/secret", "sync/plan"}, theirs: []string{"govmomi"}},
 	"vsphere/vcsim":               {theirs: []string{"govmomi", "uuid"}},

@@ -82,3 +82,26 @@ func TestTryAgainBringsTagsBackThatSomebodyDetached(t *testing.T) {
 		}
 	})
 }
+
+// Its events name a VM only by its name, so whoever detaches a tag from another VM of that name causes one comparison, and nothing else.
+func TestATagThatSomebodyDetachedComesBack(t *testing.T) {
+	inChangeRig(t, vcsim.Guest{Tools: true}, func(t *testing.T, r *rig) {
+		g, servers := r.tagged()
+		r.must(r.Untag(r.members()[0].Ref))
+		if calls := r.called(g, servers, 3*time.Minute); calls == 0 || calls > 4 { // two replicas may do that
+			t.Errorf("%d reconfigurations of one member, want a few", calls)
+		}
+		r.allTagged()
+		if calls := r.called(g, servers, 10*time.Minute); calls > 0 {
+			t.Errorf("then %d more reconfigurations in ten minutes, want none", calls)
+		}
+		r.must(r.Untag(r.members()[0].Ref)) // and nobody notices, because no server runs
+		for _, s := range servers {
+			s.stop()
+		}
+		time.Sleep(time.Hour)
+		again := r.serve()
+		r.called(g, []*serverReplica{again}, 3*time.Minute)
+		r.allTagged()
+	})
+}

@@ -32,6 +32,7 @@ type parts struct {
 	fresh     freshReads
 	lookups   lookups
 	tagCache  *tagging.Cache
+	tagWatch  *tagging.Watcher
 	libraries *library.Cache
 	fields    fieldCache
 	inFlight  *inFlight

@@ -71,6 +71,7 @@ func New(cfg Config) (*VCenter, error) {
 	v.inventory.OnMissing(v.removals.Wake)
 	v.arrivals = arrival.New(own, v.inventory, cfg.Log)
 	v.inventory.OnSought(v.arrivals.Wake)
+	v.tagWatch = &tagging.Watcher{Call: own.Call, Watched: v.inventory.HasTags, Tell: v.inventory.Untagged, Log: cfg.Log}
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	took := metrics.VCenterReadDuration.Histogram(cfg.Metrics)
 	v.stream.Timed = func(read string, d time.Duration) { took.WithLabelValues(read).Observe(d.Seconds()) }
@@ -91,6 +92,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 	wg.Go(func() { v.removals.Run(ctx) })
 	wg.Go(func() { v.arrivals.Run(ctx) })
 	wg.Go(func() { v.libraries.Run(ctx) })
+	wg.Go(func() { v.tagWatch.Run(ctx) })
 	v.stream.Run(ctx)
 	wg.Wait()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)

@@ -454,9 +454,13 @@ func SameBoot(a, b time.Time) bool {
 // Tagged is a time at which a VM's tags and attributes were compared with the spec: the VM's moRef then, because vCenter keeps tags by the moRef, and
 // TryAgainOf the group.
 type Tagged struct {
+	// MoRef is TagDetached if one of vCenter's events says since that a VM of this name lost a tag.
 	MoRef, Asked string
 	At           time.Time
 }
+
+// TagDetached stands for a moRef for which the tags are to be compared again.
+const TagDetached = "(a tag was detached)"
 
 // TryAgainOf distinguishes the values of the annotation with which an operator asks for another try; empty without one.
 func TryAgainOf(g *v1alpha1.VmGroup) string {

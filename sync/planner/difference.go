@@ -97,6 +97,8 @@ func (f *facts) mayLackTags(m *member) string {
 	switch {
 	case !plan.HasTags(&f.Group.Spec) || m.unprepared():
 		return ""
+	case m.Tagged.MoRef == plan.TagDetached:
+		return "vCenter has an event that a tag was detached from a VM of its name"
 	case m.Tagged.MoRef != "" && m.Tagged.MoRef != m.MoRef:
 		return "it came back with another moRef, so vCenter may have dropped its tags and attributes"
 	case asked != "" && m.Tagged.Asked != asked && f.Called.After(m.Tagged.At):

@@ -3,6 +3,7 @@ package vcsim
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/rest"
 	vapi "github.com/vmware/govmomi/vapi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -79,6 +81,8 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.libraries.describe(w, strings.TrimPrefix(r.URL.Path, items))
 	case r.URL.Path == restAssociation && r.URL.Query().Get("~action") == "attach-multiple-tags-to-object":
 		a.attach(w, r)
+	case strings.HasPrefix(r.URL.Path, restAssociation) && strings.HasPrefix(r.URL.Query().Get("~action"), "detach"):
+		a.detach(w, r, user)
 	case a.answerOVF(w, r, user):
 	default:
 		a.inner.ServeHTTP(w, r)
@@ -115,6 +119,36 @@ func (a *restAPI) drop(match func(id string) bool) (ended int) {
 //
 // [doc] com.vmware.cis.tagging.TagAssociation.attach: unauthorized without the privilege to read the object, also for a missing or hidden one.
 func (a *restAPI) attach(w http.ResponseWriter, r *http.Request) {
+	ref, ok := taggedObject(w, r)
+	if !ok {
+		return
+	}
+	if a.v.objects.Get(ref) == nil || a.v.rights.hides(ref) {
+		refuseREST(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
+		return
+	}
+	a.inner.ServeHTTP(w, r)
+}
+
+// detach detaches tags from an object, and posts an event if it is a VM; its form is that of the sources in vsphere/tagging.
+func (a *restAPI) detach(w http.ResponseWriter, r *http.Request, user string) {
+	ref, ok := taggedObject(w, r)
+	if !ok {
+		return
+	}
+	a.inner.ServeHTTP(w, r)
+	if vm, is := a.v.objects.Get(ref).(*simulator.VirtualMachine); is {
+		ctx := a.v.adminContext()
+		defer asUser(ctx, user)()
+		event := &types.EventEx{EventTypeId: "com.vmware.cis.tagging.detach", ObjectType: ref.Type, ObjectId: ref.Value} // govmomi's simulator wants an object
+		a.v.post(ctx, event)
+		event.ObjectType, event.ObjectId = "", ""
+		event.FullFormattedMessage = fmt.Sprintf("User %s detached\n a tag from object\n %s", user, vm.Name)
+	}
+}
+
+// taggedObject returns the object that a request names, which can still be read afterwards; ok is false if it was refused.
+func taggedObject(w http.ResponseWriter, r *http.Request) (ref types.ManagedObjectReference, ok bool) {
 	var call struct {
 		Object struct {
 			Type string `json:"type"`
@@ -124,15 +158,10 @@ func (a *restAPI) attach(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || json.Unmarshal(body, &call) != nil {
 		refuseREST(w, &types.InvalidArgument{InvalidProperty: "body"})
-		return
-	}
-	ref := types.ManagedObjectReference{Type: call.Object.Type, Value: call.Object.ID}
-	if a.v.objects.Get(ref) == nil || a.v.rights.hides(ref) {
-		refuseREST(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
-		return
+		return ref, false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	a.inner.ServeHTTP(w, r)
+	return types.ManagedObjectReference{Type: call.Object.Type, Value: call.Object.ID}, true
 }
 
 func answerJSON(w http.ResponseWriter, value any) {
