@@ -175,7 +175,7 @@ func (l *life) end(retain bool) {
 	existed, members, disks := refsOf(l.VMs()), refsOf(l.mine()), l.group.Status.Disks
 	duplicates := refsOf(slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool { // duplicates are powered off, and a deletion with Retain releases them like members
 		stamp, err := stampOf(vm)
-		return err != nil || stamp.Why != plan.WhyDuplicate || stamp.Quarantined.IsZero()
+		return err != nil || stamp.Why != plan.MarkReasonDuplicate || stamp.Quarantined.IsZero()
 	}))
 	ask, one := l.any, l.rand.IntN(2) == 0 && l.faults == nil // only one replica is called, so that it can report its own steps; another replica might finish the deletion before it
 	if only := l.any(); one {

@@ -78,7 +78,7 @@ func (l *life) off() string {
 func (l *life) offInQuarantine(vm vcsim.VM, stamp stamp.Stamp) string {
 	keep := time.Duration(l.group.Spec.Deletion.QuarantineSeconds) * time.Second
 	switch {
-	case stamp.Why != plan.WhyDuplicate && (keep == 0 || time.Since(stamp.Quarantined) > keep+5*time.Minute):
+	case stamp.Why != plan.MarkReasonDuplicate && (keep == 0 || time.Since(stamp.Quarantined) > keep+5*time.Minute):
 		return fmt.Sprintf("%s is still kept: %+v", vm.Path, stamp)
 	case isOn(vm):
 		return fmt.Sprintf("%s is on in quarantine", vm.Path)

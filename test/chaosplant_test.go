@@ -108,7 +108,7 @@ type defective struct {
 }
 
 // Do carries out the step as the defect altered it.
-func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.StepResult, error) {
 	if d.defect.step != nil {
 		a = d.defect.step(a)
 	}

@@ -246,7 +246,7 @@ func (w *watch) look(l *life) {
 }
 
 // replacing are the reasons for taking down a member that gets a successor.
-var replacing = []plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}
+var replacing = []plan.MarkReason{plan.MarkReasonUpdate, plan.MarkReasonResize, plan.MarkReasonReplace, plan.MarkReasonHealing}
 
 // wrongRemovals reports what the server must never do to members: remove a member without a mark, leave fewer members after a scale-in than the spec wants
 // (invariant 14), or mark a member for an update or a replacement while its spec allows no successor (invariant 13). It assumes that only the server
@@ -276,7 +276,7 @@ func (w *watch) wrongRemovals(vms []vcsim.VM) (wrong string) {
 		case there || w.deleting || s.Standby || !s.Quarantined.IsZero() || s.UID != w.uid || time.Since(w.byHand) < leaseTime:
 		case !s.Marked && s.on:
 			return fmt.Sprintf("%s of ordinal %d is gone, and was not marked", ref, s.Ordinal)
-		case s.Marked && s.Why == plan.WhyScaleIn && stay < w.wanted:
+		case s.Marked && s.Why == plan.MarkReasonScaleIn && stay < w.wanted:
 			return fmt.Sprintf("a scale-in removes %s of ordinal %d, and leaves %d members of %d", ref, s.Ordinal, stay, w.wanted)
 		}
 	}

@@ -62,9 +62,9 @@ func savedStamp(text, kind string) string {
 	}
 	switch at := s.Created.Add(time.Minute); kind {
 	case markedStamp:
-		s.Marked, s.Why, s.MarkedAt = true, plan.WhyUpdate, at
+		s.Marked, s.Why, s.MarkedAt = true, plan.MarkReasonUpdate, at
 	case quarantinedStamp:
-		s.Marked, s.Why, s.MarkedAt, s.Quarantined = true, plan.WhyScaleIn, at, at
+		s.Marked, s.Why, s.MarkedAt, s.Quarantined = true, plan.MarkReasonScaleIn, at, at
 	case standbyStamp:
 		s.Standby = true
 	case olderStamp:

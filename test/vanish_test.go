@@ -176,7 +176,7 @@ func TestNoMemberThatServedGoesForOneThatReturns(t *testing.T) {
 					}
 					off := tally(r.VMs(), func(vm vcsim.VM) bool {
 						stamp, err := stampOf(vm)
-						return err == nil && stamp.Why == plan.WhyDuplicate && !isOn(vm)
+						return err == nil && stamp.Why == plan.MarkReasonDuplicate && !isOn(vm)
 					})
 					if there := tally(r.VMs(), isStamped); off != kept || there != 6-n+kept {
 						t.Errorf("%d of %d are off and kept, want %d", off, there, kept)

@@ -17,7 +17,7 @@ func TestTheLogLineOfAnActionHasItsReason(t *testing.T) {
 		var log bytes.Buffer
 		p.log = zerolog.New(&log)
 		p.do(plan.Action{Op: plan.CreateFolder, Reason: "members need a folder"})
-		p.fault(plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-none", Reason: "scale-in: from 3 members to 2"})
+		p.fault(plan.Action{Op: plan.PowerOff, Key: "web-0", MoRef: "vm-none", Reason: "scale-in: from 3 members to 2"})
 		want := []map[string]any{
 			{"level": "info", "group": "shop/web", "op": "CreateFolder", "reason": "members need a folder"},
 			{"level": "warn", "group": "shop/web", "op": "PowerOff", "vm": "web-0", "reason": "scale-in: from 3 members to 2"},

@@ -57,7 +57,7 @@ func (p *process) candidate(entry string) plan.Candidate {
 }
 
 func taking(c plan.Candidate, ordinal int32) plan.Action {
-	return plan.Action{Op: plan.Adopt, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
+	return plan.Action{Op: plan.Adopt, Key: plan.MemberName("web", ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
 		Args: plan.AdoptArgs{Entry: c.Entry, Revision: "r1", Fingerprint: "0123456789"}, Generation: 3}
 }
 

@@ -42,8 +42,8 @@ func TestABootOrderThatNamesAnExtraAdapterIsAFaultThatSaysWhatToDo(t *testing.T)
 		w.must(w.ToTemplate("ubuntu"))
 		w.must(w.BootFromNetwork("ubuntu"))
 		e := p.refused(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "boots from", "boot order", "spec.networks")
-		if want := plan.OnTemplate | plan.OnNetworks; e.Depends != want {
-			t.Errorf("the refusal depends on %b; want %b, because it affects all groups with that template and these networks", e.Depends, want)
+		if want := plan.OnTemplate | plan.OnNetworks; e.Scope != want {
+			t.Errorf("the refusal depends on %b; want %b, because it affects all groups with that template and these networks", e.Scope, want)
 		}
 	})
 }

@@ -23,14 +23,14 @@ type calls struct {
 	by *actor // nil outside a step
 }
 
-// actor identifies the step that makes calls: its group, its Action.VM and its kind. nth is the number of tasks that it has begun, and took adds
+// actor identifies the step that makes calls: its group, its Action.Key and its kind. nth is the number of tasks that it has begun, and took adds
 // up how long they took.
 type actor struct {
 	uid  apitypes.UID
 	vm   string
 	op   plan.Op
 	nth  int
-	took *plan.Took
+	took *plan.StepResult
 }
 
 // kind returns the kind of the step's next task. The durations of tasks are compared by kind, and a step's first task differs from its second.

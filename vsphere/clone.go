@@ -436,7 +436,7 @@ func (b *cloneBuilder) fillOwner(ctx context.Context) error {
 	if b.plain {
 		return nil
 	}
-	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, b.cfg.ClusterID)
+	b.spec.Config.Annotation = noteOf(b.ref, b.action.Key, b.cfg.ClusterID)
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		found, err := b.lookups.extension(ctx, s)
 		if err != nil || found == nil {
@@ -463,7 +463,7 @@ func (b *cloneBuilder) fillCustomization(ctx context.Context) error {
 			return err
 		}
 		spec := *kept // other clones share kept: replace fields of the copy, don't write through its pointers
-		if spec.Identity, err = guest.Identify(name, b.action.VM, spec.Identity); err != nil {
+		if spec.Identity, err = guest.Identify(name, b.action.Key, spec.Identity); err != nil {
 			return err
 		}
 		if err = b.mapAdapters(name, &spec); err != nil {
@@ -522,7 +522,7 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 	location.DeviceChange, location.Disk = nil, nil
 	vm, folder := inventory.VMRef(b.clone.Template), inventory.FolderRef(b.clone.Folder)
 	spec := types.StoragePlacementSpec{
-		Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
+		Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.Key,
 		CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
 		DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
 	}
@@ -636,7 +636,7 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 			return err
 		}
 		all = slices.DeleteFunc(slices.Clone(all), func(h cloneHost) bool { return !b.upgrades.have(version, h.ref) })
-		b.inFlight.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
+		b.inFlight.Place(b.ref.UID, b.action.Key, func(on map[string]int) *types.ManagedObjectReference {
 			for host, n := range b.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n
 			}
@@ -658,7 +658,7 @@ func (b *cloneBuilder) begin(ctx context.Context) (*types.TaskInfo, error) {
 		if b.source.hasTPM() && s.Has(session.TPMPolicy) {
 			spec.TpmProvisionPolicy = string(types.VirtualMachineCloneSpecTpmProvisionPolicyReplace)
 		}
-		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(b.clone.Template), Folder: inventory.FolderRef(b.clone.Folder), Name: b.action.VM, Spec: spec})
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(b.clone.Template), Folder: inventory.FolderRef(b.clone.Folder), Name: b.action.Key, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 			ends = b.clones.Begins(task.Value, b.ref.UID)

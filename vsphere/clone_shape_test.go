@@ -57,7 +57,7 @@ func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	}
 	s := p.State(web, plan.Query{Template: "ubuntu", Home: placement})
 	addresses, _ := plan.AddressesOf(&spec, ordinal)
-	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}, Generation: 1}
+	return plan.Action{Op: plan.Clone, Key: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}, Generation: 1}
 }
 
 // made clones a member with that spec, and returns its VM.
@@ -65,7 +65,7 @@ func (p *process) made(ordinal int32, spec v1alpha1.VmGroupSpec) vcsim.Details {
 	p.t.Helper()
 	a := p.shaped(ordinal, spec)
 	p.do(a)
-	d, err := p.world.Details(a.VM)
+	d, err := p.world.Details(a.Key)
 	p.world.must(err)
 	return d
 }

@@ -71,15 +71,15 @@ func (b *cloneBuilder) clearHost(err error) bool {
 func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
-		if holder, err = b.Child(ctx, inventory.FolderRef(b.action.Folder()), b.action.VM); err != nil {
+		if holder, err = b.Child(ctx, inventory.FolderRef(b.action.Folder()), b.action.Key); err != nil {
 			return err
 		}
 	}
 	if holder.Value == "" {
-		return vcfault.ForRetry(plan.ReasonCloneRunning, "vCenter says that the name %s is taken, and shows no object of that name: a clone may be running; the server looks again.", b.action.VM)
+		return vcfault.ForRetry(plan.ReasonCloneRunning, "vCenter says that the name %s is taken, and shows no object of that name: a clone may be running; the server looks again.", b.action.Key)
 	}
-	waits := vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone may be running; the server looks again.", b.action.VM, holder.Value)
-	return b.nameTaken(ctx, holder, b.action.VM, waits, func() (known bool, err error) { return b.identify(ctx, holder) })
+	waits := vcfault.ForRetry(plan.ReasonCloneRunning, "The name %s is taken by the VM %s, whose configuration vCenter does not show: its clone may be running; the server looks again.", b.action.Key, holder.Value)
+	return b.nameTaken(ctx, holder, b.action.Key, waits, func() (known bool, err error) { return b.identify(ctx, holder) })
 }
 
 // identify reads the object that has a new member's name, and reports whether the inventory knows whose it is. It succeeds if it is the member itself.
@@ -93,7 +93,7 @@ func (b *cloneBuilder) identify(ctx context.Context, holder types.ManagedObjectR
 		return false, nil
 	case m != nil && m.Stamp.UID == b.ref.UID && b.inventory.IsStray(m):
 	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
-		return true, vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; the server renames that VM first.", b.action.VM)
+		return true, vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; the server renames that VM first.", b.action.Key)
 	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
 		return true, nil
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
@@ -139,7 +139,7 @@ func (b *cloneBuilder) refusal(err error) error {
 	var wrong types.BaseInvalidArgument
 	_, argument := fault.As(err, &wrong)
 	var e *vcfault.Error
-	var depends plan.Depends
+	var depends plan.FaultScope
 	switch {
 	case refusedForBootOrder(err):
 		depends = plan.OnTemplate | plan.OnNetworks
@@ -156,6 +156,6 @@ func (b *cloneBuilder) refusal(err error) error {
 	default:
 		return err
 	}
-	e.Err, e.Depends = err, depends
+	e.Err, e.Scope = err, depends
 	return e
 }

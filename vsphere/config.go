@@ -29,7 +29,7 @@ type Config struct {
 	// Changed is called, from any goroutine, when vCenter's state of the group with that UID changed; "" means all groups. It must not block.
 	// It can be nil.
 	Changed func(types.UID)
-	// Leased reports whether the step for that Action.VM of the group with that UID may continue. A step asks right before each of its calls.
+	// Leased reports whether the step for that Action.Key of the group with that UID may continue. A step asks right before each of its calls.
 	// If Leased is nil, steps always continue.
 	Leased func(uid types.UID, vm string) bool
 }

@@ -68,8 +68,8 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		w.must(w.AddCustomizationSpec("windows", true))
 		long := plan.Ref{Namespace: "shop", Name: "a-rather-long-name", UID: "uid-long"}
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "windows"})
-		a.VM = plan.MemberName(long.Name, 0)
-		if e := vctest.AsError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !vctest.Mentions(e.Message, a.VM, "15") {
+		a.Key = plan.MemberName(long.Name, 0)
+		if e := vctest.AsError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !vctest.Mentions(e.Message, a.Key, "15") {
 			t.Errorf("got the error %v; want %s, with the name and the limit of 15 characters", e, vcfault.ReasonComputerNameTooLong)
 		}
 		from := &source{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}

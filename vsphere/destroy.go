@@ -53,7 +53,7 @@ func (r removal) destroy(ctx context.Context) error {
 			break
 		}
 		if tries > detachTries {
-			return vcfault.ForOperator(vcfault.ReasonRefused, "vCenter says that it detached the disks of %s that must be kept, and still shows %s: detach them in vCenter.", r.action.VM, disks.File(kept[0]))
+			return vcfault.ForOperator(vcfault.ReasonRefused, "vCenter says that it detached the disks of %s that must be kept, and still shows %s: detach them in vCenter.", r.action.Key, disks.File(kept[0]))
 		}
 		if tries == 0 { // a power-on may be running, which does not change the changeVersion that guards the detachment
 			if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
@@ -92,7 +92,7 @@ func (r removal) destroy(ctx context.Context) error {
 
 // neverOn returns a fault, so that the VM is kept, unless the VM is off and vCenter's events show that it was never on.
 func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
-	undecided := vcfault.ForRetry(plan.ReasonDuplicateMember, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
+	undecided := vcfault.ForRetry(plan.ReasonDuplicateMember, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.Key)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}
@@ -108,7 +108,7 @@ func checkOff(x *FreshVM, a plan.Action) error {
 	if x.Power == types.VirtualMachinePowerStatePoweredOff {
 		return nil
 	}
-	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
+	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "%s is %s, so its disks were not detached; it is read again.", a.Key, x.Power)
 }
 
 // checkSnapshots returns a fault if one of the disks is part of a snapshot. vCenter cannot detach such a disk: "Cannot remove virtual disk from the
@@ -130,7 +130,7 @@ func checkSnapshots(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error 
 	}
 	slices.Sort(held)
 	return vcfault.ForOperator(vcfault.ReasonDiskInSnapshot, "A disk from elsewhere (%s) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of %s.",
-		vcfault.FirstFew(held), a.VM)
+		vcfault.FirstFew(held), a.Key)
 }
 
 // detach removes disks from a VM and keeps their files, by a device change without a file operation. The same change records in the stamp which
@@ -143,10 +143,10 @@ func (r removal) detach(ctx context.Context, now *FreshVM, kept []*types.Virtual
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
 		if ours := disk.VDiskId != nil && slices.ContainsFunc(ordinals, func(d plan.MemberDisk) bool { return d.ID == disk.VDiskId.Id }); ours {
-			r.log.Info().Str("group", r.ref.String()).Str("vm", r.action.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
+			r.log.Info().Str("group", r.ref.String()).Str("vm", r.action.Key).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
 			continue
 		}
-		r.log.Warn().Str("group", r.ref.String()).Str("vm", r.action.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
+		r.log.Warn().Str("group", r.ref.String()).Str("vm", r.action.Key).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
 	}
 	if len(ordinals) > 0 {
 		has.Given = plan.PartDisks(has.Given, plan.PartedKept, nil)

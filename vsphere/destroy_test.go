@@ -249,7 +249,7 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 					a := p.shaped(ordinal, spec)
 					a.Details().Prepared = plan.PreparationOf(a.Details().Spec)
 					p.do(a)
-					p.do(preparing(p.named(a.VM), spec))
+					p.do(preparing(p.named(a.Key), spec))
 				}
 				if c.before != nil {
 					c.before(w, p)

@@ -21,7 +21,7 @@ import (
 // when Do returns. Took is the time that the step's tasks took. Errors are *vcfault.Error.
 //
 // Every step can be retried, whatever the last try did: a step that finds nothing left to do succeeds.
-func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.StepResult, error) {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	var record session.Record
@@ -30,7 +30,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	}
 	ctx = session.WithRecord(context.WithValue(ctx, types.ID{}, opID), &record)
 	ends := v.inFlight.Begin(ref.UID, a)
-	var took plan.Took
+	var took plan.StepResult
 	if !a.Again.IsZero() {
 		took.Undoers = v.step(ref, a, &took).undoers(ctx)
 	}
@@ -47,10 +47,10 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	if err == nil {
 		return took, nil
 	}
-	v.reader.Touch(objectsOf(a)...) // the facts that the action was planned from may be out of date
+	v.reader.Enqueue(objectsOf(a)...) // the facts that the action was planned from may be out of date
 	op := string(a.Op)
-	if a.MemberKey() {
-		op += " " + a.VM
+	if a.ConcernsMember() {
+		op += " " + a.Key
 	}
 	return took, vcfault.Classify(op, err)
 }
@@ -77,8 +77,8 @@ func (v *VCenter) logOutcome(ref plan.Ref, a plan.Action, opID string, began tim
 		}
 	}
 	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("reason", a.Reason).Str("opID", opID).Dur("durationSeconds", time.Since(began))
-	if a.MemberKey() {
-		line = line.Str("vm", a.VM)
+	if a.ConcernsMember() {
+		line = line.Str("vm", a.Key)
 	}
 	if err == nil {
 		line.Msg("step done")
@@ -91,7 +91,7 @@ func (v *VCenter) logOutcome(ref plan.Ref, a plan.Action, opID string, began tim
 // (config.task.minCompletedLifetime), so each task that ends during a longer outage is lost. repeatLost reads the step's objects and repeats the
 // step, which succeeds if nothing is left to do.
 func (st *step) repeatLost(ctx context.Context, lost error) error {
-	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; re-reading the objects of the step")
+	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.Key).Msg("vCenter no longer knows the step's task; re-reading the objects of the step")
 	for _, o := range objectsOf(st.action) {
 		if err := st.reader.Read(ctx, o); err != nil {
 			return lost
@@ -167,6 +167,6 @@ func (st *step) act(ctx context.Context) error {
 }
 
 // step returns the step of an action. The step adds the time of its tasks to took.
-func (v *VCenter) step(ref plan.Ref, a plan.Action, took *plan.Took) *step {
-	return &step{calls{v.parts, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took}}, ref, a}
+func (v *VCenter) step(ref plan.Ref, a plan.Action, took *plan.StepResult) *step {
+	return &step{calls{v.parts, &actor{uid: ref.UID, vm: a.Key, op: a.Op, took: took}}, ref, a}
 }

@@ -24,7 +24,7 @@ func (p *process) fault(a plan.Action) plan.Fault {
 	err := p.Do(context.Background(), web, a)
 	var typed *vcfault.Error
 	if !errors.As(err, &typed) {
-		p.t.Fatalf("%s %s ended with %v; want an error with a fault", a.Op, a.VM, err)
+		p.t.Fatalf("%s %s ended with %v; want an error with a fault", a.Op, a.Key, err)
 	}
 	return typed.Fault
 }
@@ -73,7 +73,7 @@ func TestAStepSaysWhatItsTasksTookAndTheStateWhereCopiesComeFrom(t *testing.T) {
 		w.SetLatency(vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second})
 		p.do(plan.Action{Op: plan.CreateFolder})
 		took, err := p.VCenter.Do(t.Context(), web, p.cloning(0))
-		if err != nil || took != (plan.Took{Ran: 40 * time.Second}) {
+		if err != nil || took != (plan.StepResult{Ran: 40 * time.Second}) {
 			t.Errorf("got %+v and the error %v; want that the task ran 40s", took, err)
 		}
 		w.FailTask(vcsim.Clone, nil, &vim.TaskInProgress{}, 1)
@@ -145,7 +145,7 @@ func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 			{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
 			{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
 		} {
-			a.VM, a.MoRef = "web-0", w.Unmanaged.Value
+			a.Key, a.MoRef = "web-0", w.Unmanaged.Value
 			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s of an unmanaged VM: got the fault %+v; want %s", a.Op, f, vcfault.ReasonConcurrentAccess)
 			}

@@ -18,7 +18,7 @@ type Draft struct{ b *cloneBuilder }
 
 // As sets the instanceUuid, name and folder of the VM.
 func (d *Draft) As(instanceUUID, name, folder string) {
-	d.b.id, d.b.action.VM, d.b.clone.Folder = instanceUUID, name, folder
+	d.b.id, d.b.action.Key, d.b.clone.Folder = instanceUUID, name, folder
 }
 
 // Fill runs the steps of a clone that need no real clone, and reports each failure. It stops after the failure of a step that later steps need

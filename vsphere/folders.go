@@ -71,7 +71,7 @@ func (f folders) createBelow(ctx context.Context, base types.ManagedObjectRefere
 	for i, name := range names {
 		folder, err := f.ensureFolder(ctx, chain[i], name)
 		if err != nil {
-			f.reader.Touch(chain[1:]...)
+			f.reader.Enqueue(chain[1:]...)
 			return err
 		}
 		chain = append(chain, folder)
@@ -155,7 +155,7 @@ func (f folders) move(ctx context.Context) error {
 	})
 	switch {
 	case vcfault.MissingObject(err) == inventory.FolderRef(f.action.Folder()):
-		return vcfault.ForRetry(vcfault.ReasonFolderGone, "The folder that the VM of %s was to be moved into no longer exists, so the VM was not moved.", f.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonFolderGone, "The folder that the VM of %s was to be moved into no longer exists, so the VM was not moved.", f.action.Key)
 	case err != nil:
 		err = f.nameRefusal(ctx, err, f.action.Folder(), m.Name)
 	}
@@ -169,7 +169,7 @@ func (f folders) move(ctx context.Context) error {
 // if the VM itself has the name, because an earlier try or another replica was successful.
 func (f folders) nameRefusal(ctx context.Context, err error, folder, name string) error {
 	if vcfault.Has[*types.InvalidName](err) {
-		return vcfault.ForOperator(vcfault.ReasonNameConflict, "vCenter refuses the name %s for the VM of %s.", name, f.action.VM)
+		return vcfault.ForOperator(vcfault.ReasonNameConflict, "vCenter refuses the name %s for the VM of %s.", name, f.action.Key)
 	}
 	var duplicate *types.DuplicateName
 	if _, is := fault.As(err, &duplicate); !is {

@@ -68,7 +68,7 @@ func TestNoStepFailsForAnObjectOfAnother(t *testing.T) {
 		w.FailReadsOf(unreadable, &vim.SystemError{Reason: "vpxd"})
 		for i, err := range p.atOnce(steps...) {
 			if (err != nil) != (i == 0) {
-				t.Errorf("the destruction of %s ended with %v; want an error for the unreadable one alone", steps[i].VM, err)
+				t.Errorf("the destruction of %s ended with %v; want an error for the unreadable one alone", steps[i].Key, err)
 			}
 		}
 		if w.FailReadsOf(unreadable, nil); slices.Contains(w.Names(), "web-2") || !slices.Contains(w.Names(), "web-0") {
@@ -86,10 +86,10 @@ func TestASharedAnswerCountsOnlyForAStepThatCanStillAct(t *testing.T) {
 		w.must(err)
 		return w.run(v)
 	}, func(t *testing.T, w *world, p *process) {
-		confirm := []plan.Action{{Op: plan.ConfirmGone, VM: "web-0"}, {Op: plan.ConfirmGone, VM: "web-1"}}
+		confirm := []plan.Action{{Op: plan.ConfirmGone, Key: "web-0"}, {Op: plan.ConfirmGone, Key: "web-1"}}
 		for i, err := range p.atOnce(confirm...) {
 			if e := vcfault.Classify("", err); (e != nil) != (i == 1) || i == 1 && e.Reason != vcfault.ReasonConcurrentAccess {
-				t.Errorf("ConfirmGone of %s ended with %v; want %s for web-1 alone", confirm[i].VM, err, vcfault.ReasonConcurrentAccess)
+				t.Errorf("ConfirmGone of %s ended with %v; want %s for web-1 alone", confirm[i].Key, err, vcfault.ReasonConcurrentAccess)
 			}
 		}
 	})

@@ -54,7 +54,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"without static addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks[1:2]}}, []string{"00:50:56:aa:00:02"},
 			`{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {"nic0": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true}}}}`},
 	} {
-		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
+		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{Key: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
 		if err != nil {
 			t.Errorf("%s: Metadata failed: %v", name, err)
 			continue
@@ -63,12 +63,12 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		if compact(t, got) != compact(t, c.want) {
 			t.Errorf("%s: got the metadata %s; want %s", name, got, c.want)
 		}
-		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
+		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{Key: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
 		if fmt.Sprint(optionMap(options)) != fmt.Sprint(optionMap(again)) {
 			t.Errorf("%s: equal facts give other bytes", name)
 		}
 	}
-	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"}, nil)
+	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{Key: "web-2", Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"}, nil)
 	if err == nil {
 		t.Error("Metadata accepted one MAC address for three networks; want an error")
 	}
@@ -213,7 +213,7 @@ func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testi
 			a := p.shaped(int32(i), c.spec)
 			changeArgs(&a, func(of *plan.CloneArgs) { of.Template, of.Details.UserData = ref.Value, c.userData })
 			p.do(a)
-			d, err := w.Details(a.VM)
+			d, err := w.Details(a.Key)
 			w.must(err)
 			if (d.Config.VAppConfig != nil) != c.keeps {
 				t.Errorf("the clone %d has vApp properties: %t; want %t", i, d.Config.VAppConfig != nil, c.keeps)

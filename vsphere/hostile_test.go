@@ -215,7 +215,7 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	clone := func(ordinal int32, spec *v1alpha1.VmGroupSpec) func(v *VCenter) (plan.Action, bool) {
 		return func(v *VCenter) (plan.Action, bool) {
 			s := state(v)
-			return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: spec, UserData: "#cloud-config"}}, Generation: 1}, s.Folder != "" && s.Template.MoRef != ""
+			return plan.Action{Op: plan.Clone, Key: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: spec, UserData: "#cloud-config"}}, Generation: 1}, s.Folder != "" && s.Template.MoRef != ""
 		}
 	}
 	member := func(op plan.Op, ordinal int32, more ...func(*VCenter, *plan.Action)) func(v *VCenter) (plan.Action, bool) {
@@ -239,7 +239,9 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 		member(plan.PowerOn, 0),
 		member(plan.PowerOn, 1),
 		member(plan.Reset, 0),
-		member(plan.Mark, 0, func(_ *VCenter, a *plan.Action) { a.Args, a.Generation = plan.MarkArgs{Why: plan.WhyUpdate}, 1 }),
+		member(plan.Mark, 0, func(_ *VCenter, a *plan.Action) {
+			a.Args, a.Generation = plan.MarkArgs{Reason: plan.MarkReasonUpdate}, 1
+		}),
 		member(plan.ShutdownGuest, 0),
 		member(plan.PowerOff, 0),
 		member(plan.Unmark, 0),
@@ -271,7 +273,7 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 			return plan.Action{Op: plan.RemoveFolder, MoRef: s.Folder}, s.Folder != ""
 		},
 		func(*VCenter) (plan.Action, bool) {
-			return plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey}, true
+			return plan.Action{Op: plan.ConfirmGone, Key: plan.ConfirmKey}, true
 		},
 	}
 }
@@ -354,7 +356,7 @@ func record() (*recorder, error) {
 			return nil, fmt.Errorf("step %d could not begin", i)
 		}
 		if _, err := v.Do(context.Background(), web, a); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", a.Op, a.VM, err)
+			return nil, fmt.Errorf("%s %s: %w", a.Op, a.Key, err)
 		}
 	}
 	return r, nil
@@ -410,7 +412,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 			if _, err := v.Do(act, web, a); err != nil {
 				e := vctest.AsError(err)
 				if e == nil || e.Reason == "" || e.Message == "" {
-					t.Errorf("%s %s ended without a typed fault: %v", a.Op, a.VM, err)
+					t.Errorf("%s %s ended without a typed fault: %v", a.Op, a.Key, err)
 				}
 				faults[i] = e
 				failed++

@@ -36,7 +36,7 @@ type inFlight struct {
 	changed func(group apitypes.UID)
 
 	mu    sync.Mutex
-	steps map[apitypes.UID]map[string]*flight // by group and Action.VM
+	steps map[apitypes.UID]map[string]*flight // by group and Action.Key
 }
 
 // flight is a running step. A group has at most one for each VM.
@@ -62,11 +62,11 @@ func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	if u.steps[group] == nil {
 		u.steps[group] = map[string]*flight{}
 	}
-	u.steps[group][a.VM] = s
+	u.steps[group][a.Key] = s
 	var look *time.Timer
 	look = time.AfterFunc(stallInterval, func() {
 		u.mu.Lock()
-		on := u.steps[group][a.VM] == s
+		on := u.steps[group][a.Key] == s
 		stalled := on && u.stall(s) != nil
 		if on {
 			look.Reset(stallInterval)
@@ -80,8 +80,8 @@ func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		look.Stop()
-		if u.steps[group][a.VM] == s {
-			delete(u.steps[group], a.VM)
+		if u.steps[group][a.Key] == s {
+			delete(u.steps[group], a.Key)
 		}
 		if len(u.steps[group]) == 0 {
 			delete(u.steps, group)
@@ -103,7 +103,7 @@ func (u *inFlight) Removing() bool {
 	return false
 }
 
-// Await records the task that a step waits for. vm is the step's Action.VM.
+// Await records the task that a step waits for. vm is the step's Action.Key.
 func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -127,7 +127,7 @@ func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[strin
 	}
 }
 
-// Stalled returns why a group's stalled steps are stalled, by Action.VM; nil if no step is.
+// Stalled returns why a group's stalled steps are stalled, by Action.Key; nil if no step is.
 func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -63,7 +63,7 @@ func (r removal) mark(ctx context.Context) error {
 
 // readMembers reads all members of the group, and waits until they are published.
 func (st *step) readMembers(ctx context.Context) error {
-	st.reader.Touch(st.inventory.MemberRefs(st.ref.UID)...)
+	st.reader.Enqueue(st.inventory.MemberRefs(st.ref.UID)...)
 	return st.reader.Read(ctx, st.vm())
 }
 
@@ -84,7 +84,7 @@ func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
 	}
 	st.marks.Store(m.MoRef, m.Stamp.MarkedAt)
 	if !known && !maps.Equal(planned, st.memberStates()) {
-		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Members of %s have changed since the server planned to take %s down; the server plans the group again.", st.ref, st.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Members of %s have changed since the server planned to take %s down; the server plans the group again.", st.ref, st.action.Key)
 	}
 	return st.countOthers()
 }
@@ -114,7 +114,7 @@ func (st *step) countOthers() error {
 		return nil
 	}
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "If %s were removed, %s would have %s left, and is to have %d; the server plans the group again.",
-		st.action.VM, st.ref, plan.Count(len(stay), "member"), st.action.Leaves)
+		st.action.Key, st.ref, plan.Count(len(stay), "member"), st.action.Leaves)
 }
 
 // memberState is the state of a member that a plan depends on, and that another replica can change.

@@ -32,16 +32,16 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	given, err := disks.Recognize(plan.DisksIn(m.Stamp.Given), now.Devices, md.action.VM)
+	given, err := disks.Recognize(plan.DisksIn(m.Stamp.Given), now.Devices, md.action.Key)
 	if err != nil {
 		return err
 	}
 	if m, now, err = md.growPersistent(ctx, m, now, given); err != nil {
 		return err
 	}
-	given, changes, missing, err := disks.Growing(given, md.action.Details().Spec, now.Devices, m.Stamp.Disks, md.action.VM)
+	given, changes, missing, err := disks.Growing(given, md.action.Details().Spec, now.Devices, m.Stamp.Disks, md.action.Key)
 	if err == nil && len(changes) > 0 && now.Snapshots {
-		err = vcfault.ForOperator(vcfault.ReasonDiskHeldBySnapshot, "The disks of %s cannot grow while it has snapshots: remove them.", md.action.VM)
+		err = vcfault.ForOperator(vcfault.ReasonDiskHeldBySnapshot, "The disks of %s cannot grow while it has snapshots: remove them.", md.action.Key)
 	}
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 			return err
 		}
 	}
-	devices, added, err := disks.Add(now.Devices, wanted, md.action.VM)
+	devices, added, err := disks.Add(now.Devices, wanted, md.action.Key)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 		err = disks.AttachRefused(err, now.Hardware, attached...)
 	}
 	if err != nil {
-		return disks.Refusal(md.action.VM, err)
+		return disks.Refusal(md.action.Key, err)
 	}
 	return md.bindDisks(ctx, m, added, nil)
 }
@@ -130,7 +130,7 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 // it ran. If they do not even show its clone, an old member may have run, because vCenter drops old events; a member of less than an hour has
 // not, because vCenter stores events with a delay.
 func (md memberDisks) checkMemberDisks(ctx context.Context, m *inventory.Member, now *FreshVM) error {
-	lacks := checkCloneDisks(m.Stamp.Disks, now.Devices, md.action.VM)
+	lacks := checkCloneDisks(m.Stamp.Disks, now.Devices, md.action.Key)
 	if lacks == nil {
 		return nil
 	}

@@ -117,7 +117,7 @@ func (md memberDisks) trackBlocks(ctx context.Context, m *inventory.Member, now 
 	}
 	err := md.reconfigure(ctx, md.vm(), types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion, ChangeTrackingEnabled: types.NewBool(true)})
 	if err != nil {
-		return m, now, disks.TrackingRefused(md.action.VM, err)
+		return m, now, disks.TrackingRefused(md.action.Key, err)
 	}
 	return md.readAfterChange(ctx, now)
 }
@@ -188,7 +188,7 @@ func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	var refs []disks.Ref
 	for _, d := range all {
 		if disks.Attached(now.Devices, d.ID) == nil {
-			return disks.Missing(d.Name, md.action.VM)
+			return disks.Missing(d.Name, md.action.Key)
 		}
 		refs = append(refs, disks.Where(d, now.Devices))
 	}

@@ -252,7 +252,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	case m.Power != plan.PoweredOn:
 		return p.reader.Read(ctx, vm)
 	case !m.Tools:
-		return vcfault.Untried(vcfault.ForRetry(vcfault.ReasonToolsUnavailable, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.VM))
+		return vcfault.Untried(vcfault.ForRetry(vcfault.ReasonToolsUnavailable, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.Key))
 	}
 	if p.action.Marked {
 		if err := p.recheckMark(ctx, m); err != nil {
@@ -261,7 +261,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	}
 	next := m.Stamp
 	next.Generation = max(next.Generation, p.action.Generation)
-	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // rounded up to whole seconds, so that the guest has its full time
+	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.BootTime} // rounded up to whole seconds, so that the guest has its full time
 	unasked := func(s *stamp.Stamp) {
 		if s.Shutdown == next.Shutdown { // otherwise another replica has asked since
 			s.Shutdown, s.Generation = m.Stamp.Shutdown, m.Stamp.Generation // this generation alone would look like another cluster's (undeletable, sync/planner/block.go)
@@ -271,7 +271,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return vcfault.Untried(err)
 	}
 	if time.Since(next.Shutdown.At) > askWithin {
-		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; the server plans the step again.", p.action.VM)
+		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; the server plans the step again.", p.action.Key)
 		p.revertStamp(ctx, "was asked to shut down", unasked)
 		return vcfault.Untried(err)
 	}
@@ -302,7 +302,7 @@ const askWithin = 30 * time.Second
 // guest's last boot, or VMware Tools don't run, so that it can't ask.
 func (p power) unheeded(m *inventory.Member) bool {
 	boot, asked := p.asked.Load(m.MoRef)
-	return !m.Tools || asked && plan.SameBoot(m.Boot, boot.(time.Time))
+	return !m.Tools || asked && plan.SameBoot(m.BootTime, boot.(time.Time))
 }
 
 // revertStamp removes from the stamp the record of a step that failed before it acted.
@@ -312,7 +312,7 @@ func (p power) revertStamp(ctx context.Context, what string, change func(*stamp.
 		return
 	}
 	if err := p.restamp(ctx, stamped, change); err != nil {
-		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.VM).Str("says", what).Msg("failed to correct the stamp of a VM")
+		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.Key).Str("says", what).Msg("failed to correct the stamp of a VM")
 	}
 }
 
@@ -332,7 +332,7 @@ func (p power) reset(ctx context.Context) error {
 	case err != nil:
 		return err
 	case m.Stamp.Marked:
-		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not restarted.", p.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not restarted.", p.action.Key)
 	case now.Power != types.VirtualMachinePowerStatePoweredOn:
 		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it was not restarted; its state is read again.", now.Power)
 	}

@@ -302,7 +302,7 @@ func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 func TestAMarkedMemberIsNotPoweredOn(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn })
+		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.MarkReasonScaleIn })
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		if f := p.fault(actionOn(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)

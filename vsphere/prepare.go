@@ -43,7 +43,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 		return err
 	}
 	if p.action.Details() == nil || p.action.Details().Spec == nil {
-		return vcfault.ForOperator(vcfault.ReasonInternal, "The step Prepare of %s has no details.", p.action.VM)
+		return vcfault.ForOperator(vcfault.ReasonInternal, "The step Prepare of %s has no details.", p.action.Key)
 	}
 	tagged := plan.Tagged{MoRef: m.MoRef, Asked: p.action.Details().Asked, At: stamp.Time(time.Now())}
 	if m.Stamp.Prepared == p.action.Details().Prepared && m.Stamp.Tagged.Asked == tagged.Asked && (m.Stamp.Tagged.MoRef == "" || m.Stamp.Tagged.MoRef == tagged.MoRef) {
@@ -115,7 +115,7 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 	now.config.DeviceChange = append(now.config.DeviceChange, devices...)
 	now.config.BootOptions = bootFirst(wanted.BootFirst, now.member.Stamp.Disks, now.devices)
 	if wanted.Networks || wanted.Disks {
-		if now.given, err = disks.Recognize(now.given, now.devices, p.action.VM); err != nil {
+		if now.given, err = disks.Recognize(now.given, now.devices, p.action.Key); err != nil {
 			return nil, err
 		}
 		if now.config.ExtraConfig, err = guestOptions(p.ref, p.action, now.member.InstanceUUID, now.devices, now.given); err != nil {
@@ -123,7 +123,7 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 		}
 	}
 	Encrypt(&now.config, plan.PreparationIn(now.member.Stamp.Prepared).Encrypt, now.given, now.devices)
-	return now, checkCloneDisks(now.member.Stamp.Disks, now.devices, p.action.VM)
+	return now, checkCloneDisks(now.member.Stamp.Disks, now.devices, p.action.Key)
 }
 
 // firstWrite writes the stamp before the first tag or attribute is set.
@@ -253,11 +253,11 @@ func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []ty
 		key, want = guest.OwnMetadataKey, 0
 	}
 	if len(macs) < want {
-		return nil, vcfault.ForOperator(vcfault.ReasonTooFewAdapters, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or remove networks.", a.VM, len(macs), want)
+		return nil, vcfault.ForOperator(vcfault.ReasonTooFewAdapters, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or remove networks.", a.Key, len(macs), want)
 	}
 	macs = macs[:want]
 	if slices.Contains(macs, "") {
-		return nil, vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
+		return nil, vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "A network adapter of %s has no MAC address yet; it is read again.", a.Key)
 	}
 	return guest.Metadata(key, ref, a, instanceUUID, macs, disks.Paths(given))
 }

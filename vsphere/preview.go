@@ -26,7 +26,7 @@ func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 // spec names. It creates nothing. A failed read is an obstacle, too.
 func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
 	tell := func(part string, err error) {
-		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
+		all = append(all, plan.Obstacle{VM: a.Key, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
 	}
 	d, err := v.draftInGroupFolder(ref, a)
 	if err != nil {

@@ -49,8 +49,8 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 			{"CloneVM_Task", clone, "Datastore.AllocateSpace", "", &datastore, "Datastore.AllocateSpace on /DC0/datastore/LocalDS_0"},
 			{"CloneVM_Task", clone, "Resource.AssignVMToPool", "System.Read", &pool, "Resource.AssignVMToPool on /DC0/host/DC0_C0/Resources"},
 			{"CloneVM_Task", clone, "VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.DeployTemplate", &template, "VirtualMachine.Provisioning.DeployTemplate on /DC0/vm/ubuntu"},
-			{"PowerOnVM_Task", plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef}, "VirtualMachine.Interact.PowerOn", "System.Modify", &member, "VirtualMachine.Interact.PowerOn on " + members},
-			{"PowerOnVM_Task", plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef}, "", "System.Modify", nil, "VirtualMachine.Interact.PowerOn"},
+			{"PowerOnVM_Task", plan.Action{Op: plan.PowerOn, Key: "web-0", MoRef: vm.MoRef}, "VirtualMachine.Interact.PowerOn", "System.Modify", &member, "VirtualMachine.Interact.PowerOn on " + members},
+			{"PowerOnVM_Task", plan.Action{Op: plan.PowerOn, Key: "web-0", MoRef: vm.MoRef}, "", "System.Modify", nil, "VirtualMachine.Interact.PowerOn"},
 		} {
 			w.restrictTo(c.without)
 			w.FailCall("PowerOnMultiVM_Task", &vim.NoPermission{}, 1) // which is then done alone
@@ -69,7 +69,7 @@ func TestAPrivilegeThatATaskLacksIsNamedFromTheCallThatBeganIt(t *testing.T) {
 		vm := p.state().VMs[0]
 		member := inventory.VMRef(vm.MoRef)
 		w.FailTask(vcsim.PowerOn, nil, &vim.NoPermission{Object: &member, PrivilegeId: "System.Modify"}, 1)
-		f := p.fault(plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef})
+		f := p.fault(plan.Action{Op: plan.PowerOn, Key: "web-0", MoRef: vm.MoRef})
 		if want := "vCenter's user lacks the privilege VirtualMachine.Interact.PowerOn on the VMs in /DC0/vm/vm-operator/shop/web: grant it."; f.Message != want {
 			t.Errorf("got the fault %+v; want the message %q", f, want)
 		}

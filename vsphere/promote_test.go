@@ -52,7 +52,7 @@ func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.standby(0)
 		mark := guarded(plan.Mark, vm)
-		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
+		mark.Args = plan.MarkArgs{Reason: plan.MarkReasonUpdate}
 		p.do(mark) // by another replica
 		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)

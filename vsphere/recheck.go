@@ -40,13 +40,13 @@ func checkFresh(x *FreshVM, ref plan.Ref, a plan.Action) error {
 	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "" && len(x.Devices) > 0) // each VM has controllers
 	switch {
 	case owner == stamp.Unreadable:
-		return vcfault.ForRetry(plan.ReasonUnreachable, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
+		return vcfault.ForRetry(plan.ReasonUnreachable, "The configuration of %s cannot be read, so nothing was done to it.", a.Key)
 	case owner != stamp.Ours || has.UID != ref.UID || has.Ordinal != a.Ordinal:
 		return errNotOurs(a)
 	case a.Marked && !(has.Marked && (permits(has.Why, a.Op) || !has.Quarantined.IsZero())):
 		return errUnmarked(a)
 	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
-		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Disks of %s have been deleted; the VM is kept until the status lists the deletion.", a.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Disks of %s have been deleted; the VM is kept until the status lists the deletion.", a.Key)
 	case a.Op == plan.PowerOn && has.Marked:
 		return errMarked(a)
 	}
@@ -54,14 +54,14 @@ func checkFresh(x *FreshVM, ref plan.Ref, a plan.Action) error {
 }
 
 // permits reports whether a mark for that purpose permits a step: a member that is marked for a power cycle must not be removed.
-func permits(why plan.Why, op plan.Op) bool {
-	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
+func permits(why plan.MarkReason, op plan.Op) bool {
+	return why != plan.MarkReasonPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
 }
 
 func errUnmarked(a plan.Action) *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The mark of %s was withdrawn, so the VM is kept.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The mark of %s was withdrawn, so the VM is kept.", a.Key)
 }
 
 func errMarked(a plan.Action) *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not powered on.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not powered on.", a.Key)
 }

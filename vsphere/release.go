@@ -50,8 +50,8 @@ func (d adoption) clearOwner(ctx context.Context, spec *types.VirtualMachineConf
 		var notes string
 		var by types.ManagedByInfo
 		_, err := session.ReadProps(ctx, s, d.vm(), session.To("config.annotation", &notes), session.To("config.managedBy", &by))
-		if notes == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
-			spec.Annotation = formerNoteOf(d.ref, d.action.VM)
+		if notes == noteOf(d.ref, d.action.Key, d.cfg.ClusterID) {
+			spec.Annotation = formerNoteOf(d.ref, d.action.Key)
 		}
 		if by.ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets managedBy
 			spec.ManagedBy = &types.ManagedByInfo{}

@@ -89,7 +89,7 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 		if n := w.reads(func() { p.do(off) }); n > 1 { // the stream may tell of it before the task's end is seen
 			t.Errorf("the power-off took %d reads; want at most 1", n)
 		}
-		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOff || !s.VMs[0].Boot.IsZero() {
+		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOff || !s.VMs[0].BootTime.IsZero() {
 			t.Errorf("got the members %+v; want one, off and without a boot time", s.VMs)
 		}
 		w.must(w.PowerOn("web-0")) // by an operator

@@ -32,7 +32,7 @@ func moving(vm plan.VM, folder string) plan.Action {
 func (p *process) quarantine(vm plan.VM) plan.VM {
 	p.t.Helper()
 	mark := guarded(plan.Mark, vm)
-	mark.Args = plan.MarkArgs{Why: plan.WhyScaleIn}
+	mark.Args = plan.MarkArgs{Reason: plan.MarkReasonScaleIn}
 	p.do(mark)
 	if vm.Power == plan.PoweredOn {
 		off := actionOn(plan.PowerOff, vm)
@@ -55,7 +55,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		away := p.quarantine(vm)
-		if away.Quarantined.IsZero() || !away.Marked || away.Why != plan.WhyScaleIn {
+		if away.Quarantined.IsZero() || !away.Marked || away.MarkReason != plan.MarkReasonScaleIn {
 			t.Fatalf("got the VM %+v; want it in quarantine, marked for the scale-in", away)
 		}
 		since := away.Quarantined
@@ -83,7 +83,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		p.do(moving(away, p.state().Folder))
 		p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
 		back := p.vm(vm.MoRef)
-		if back.Marked || back.Why != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.state().Folder {
+		if back.Marked || back.MarkReason != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.state().Folder {
 			t.Errorf("got the VM %+v; want a member named web-0 in the group's folder, without a mark", back)
 		}
 	})
@@ -120,7 +120,7 @@ func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.restamp("web-0", func(s *stamp.Stamp) {
-			s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stamp.Time(time.Now())
+			s.Marked, s.Why, s.Quarantined = true, plan.MarkReasonPowerCycle, stamp.Time(time.Now())
 		})
 		p.until("the quarantine is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
 		last := actionOn(plan.Destroy, vm)
@@ -231,7 +231,7 @@ func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "web-9"))
 		duplicate := &vim.DuplicateName{Name: "web-9", Object: inventory.VMRef(vm.MoRef)}
-		its := folders{p.step(web, renaming(vm, "web-9"), new(plan.Took))}
+		its := folders{p.step(web, renaming(vm, "web-9"), new(plan.StepResult))}
 		if err := its.nameRefusal(context.Background(), errOf(duplicate), p.state().Folder, "web-9"); err != nil {
 			t.Error(err)
 		}

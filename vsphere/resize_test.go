@@ -91,16 +91,16 @@ func TestAnOlderVCenterIsNotAskedForPropertiesItLacks(t *testing.T) {
 func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.running(0, false)
-		mark := func(why plan.Why) {
+		mark := func(why plan.MarkReason) {
 			t.Helper()
 			a := guarded(plan.Mark, vm)
-			a.Args = plan.MarkArgs{Why: why}
+			a.Args = plan.MarkArgs{Reason: why}
 			p.do(a)
-			if vm = p.vm(vm.MoRef); !vm.Marked || vm.Why != why {
+			if vm = p.vm(vm.MoRef); !vm.Marked || vm.MarkReason != why {
 				t.Fatalf("got the member %+v; want a mark for %s", vm, why)
 			}
 		}
-		mark(plan.WhyPowerCycle)
+		mark(plan.MarkReasonPowerCycle)
 		off := actionOn(plan.PowerOff, vm)
 		off.Marked = true
 		p.do(off)
@@ -114,18 +114,18 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 		}
 		since := vm.MarkedAt
 		time.Sleep(time.Until(since.Add(1100 * time.Millisecond))) // stamps have whole seconds
-		mark(plan.WhyScaleIn)
+		mark(plan.MarkReasonScaleIn)
 		if !vm.MarkedAt.After(since) {
 			t.Error("the mark for removal has the time of the mark for the power cycle")
 		}
 		p.do(guarded(plan.Unmark, vm))
 		vm = p.vm(vm.MoRef)
-		mark(plan.WhyPowerCycle)
+		mark(plan.MarkReasonPowerCycle)
 		p.do(sized(vm, false, 4, 2048))
-		if vm = p.vm(vm.MoRef); vm.Marked || vm.Why != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
+		if vm = p.vm(vm.MoRef); vm.Marked || vm.MarkReason != "" || !vm.MarkedAt.IsZero() || vm.CPU != 4 {
 			t.Errorf("got the member %+v; want 4 CPUs, and no mark", vm)
 		}
-		mark(plan.WhyScaleIn)
+		mark(plan.MarkReasonScaleIn)
 		p.do(sized(vm, false, 2, 2048))
 		if now := p.vm(vm.MoRef); !now.Marked || now.CPU != 2 {
 			t.Errorf("got the member %+v; want 2 CPUs, and the mark for another reason kept", now)
@@ -143,7 +143,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 		}
 		p.do(sized(vm, true, 4, 2048))
 		now := p.vm(vm.MoRef)
-		if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
+		if now.CPU != 4 || now.MemoryMB != 2048 || !now.BootTime.Equal(vm.BootTime) || now.Power != plan.PoweredOn {
 			t.Errorf("the member was %+v, and is %+v; want 4 CPUs and 2048 MB, on since the same boot", vm, now)
 		}
 		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {

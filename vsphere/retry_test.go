@@ -109,7 +109,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 		"resize": {"ReconfigVM_Task", nil, func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) },
 			func(vm plan.VM) bool { return vm.CPU == 4 && vm.MemoryMB == 2048 }, 1},
 		"the stamp of a shutdown": {"ReconfigVM_Task", running, func(vm plan.VM) plan.Action { return guarded(plan.ShutdownGuest, vm) },
-			func(vm plan.VM) bool { return vm.Shutdown.Boot.Equal(vm.Boot) && !vm.Shutdown.At.IsZero() }, 1},
+			func(vm plan.VM) bool { return vm.Shutdown.Boot.Equal(vm.BootTime) && !vm.Shutdown.At.IsZero() }, 1},
 		"reset": {"ResetVM_Task", running, func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) },
 			func(vm plan.VM) bool { return !vm.Restarted.IsZero() && vm.Power == plan.PoweredOn }, 2},
 	} {
@@ -215,18 +215,18 @@ func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := p.running(0, true)
 		mark := guarded(plan.Mark, vm)
-		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
+		mark.Args = plan.MarkArgs{Reason: plan.MarkReasonUpdate}
 		p.do(mark)
 		ask := guarded(plan.ShutdownGuest, p.vm(vm.MoRef))
 		ask.Marked = true
 		began := time.Now().Truncate(time.Second)
 		p.do(ask)
 		asked := p.vm(vm.MoRef)
-		if at := asked.Shutdown.At; at.Before(began) || at.After(time.Now().Add(time.Second)) || asked.Why != plan.WhyUpdate {
-			t.Fatalf("got the member %+v; want the time of the request to shut down, and %s", asked, plan.WhyUpdate)
+		if at := asked.Shutdown.At; at.Before(began) || at.After(time.Now().Add(time.Second)) || asked.MarkReason != plan.MarkReasonUpdate {
+			t.Fatalf("got the member %+v; want the time of the request to shut down, and %s", asked, plan.MarkReasonUpdate)
 		}
 		p.do(guarded(plan.Unmark, asked))
-		if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
+		if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.MarkReason != "" || back.Power != plan.PoweredOn {
 			t.Errorf("got the member %+v; want it on, without a mark, and with the record of the shutdown request", back)
 		}
 		p.do(actionOn(plan.PowerOff, p.vm(vm.MoRef)))

@@ -44,7 +44,7 @@ func (r rules) setRules(ctx context.Context) error {
 		}
 		tried := changes
 		if changes, lack = r.inventory.RuleChanges(r.ref, request); changed != nil && reflect.DeepEqual(changes, tried) {
-			r.reader.Touch(ruledVMs(changes)...) // a VM may have left the cluster
+			r.reader.Enqueue(ruledVMs(changes)...) // a VM may have left the cluster
 			return changed
 		} else if try > 0 && reflect.DeepEqual(changes, tried) { // vCenter reverted the change twice
 			return errRulesNotKept(changes)
@@ -64,7 +64,7 @@ func (r rules) wanted() plan.Rules {
 // errRulesNotKept returns the fault for rules that vCenter or another client changed back. What does that does it to all groups in the cluster. The deletion of
 // a group ends in spite of it, if an operator must act (rulesGone in sync/planner).
 func errRulesNotKept(changes []inventory.RuleChange) (err *vcfault.Error) {
-	defer func() { err.Depends = plan.OnPool }()
+	defer func() { err.Scope = plan.OnPool }()
 	for _, c := range changes {
 		for _, g := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
 			return vcfault.ForOperator(vcfault.ReasonRuleConflict,

@@ -49,7 +49,7 @@ func (w *world) inFirstCluster() *process {
 const firstCluster, secondCluster = "/DC0/host/DC0_C0", "/DC0/host/DC0_C1"
 
 func settingRules(request v1alpha1.AntiAffinity) plan.Action {
-	return plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
+	return plan.Action{Op: plan.SetRules, Key: plan.RulesKey, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
 		Placement: v1alpha1.Placement{AntiAffinity: request}}}}
 }
 
@@ -308,7 +308,7 @@ func onHosts(rule v1alpha1.HostRule, names ...string) plan.Rules {
 
 // setting returns the step that sets rules.
 func setting(r plan.Rules) plan.Action {
-	return plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
+	return plan.Action{Op: plan.SetRules, Key: plan.RulesKey, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
 		Placement: v1alpha1.Placement{AntiAffinity: r.AntiAffinity, HostGroup: r.HostGroup}}}}
 }
 
@@ -378,7 +378,7 @@ func TestTheRulesForHostGroupsFollowTheMembersOverClusters(t *testing.T) {
 		p.do(actionOn(plan.Destroy, p.state().VMs[1]))
 		set(wanted)
 		w.ruleIs(firstCluster, "[web-0] on site-a")
-		p.do(plan.Action{Op: plan.SetRules, VM: plan.RulesKey}) // of a group that is removed
+		p.do(plan.Action{Op: plan.SetRules, Key: plan.RulesKey}) // of a group that is removed
 		for _, cluster := range []string{firstCluster, secondCluster} {
 			w.ruleIs(cluster)
 			w.vmGroupsAre(cluster)

@@ -121,7 +121,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 		p.do(guarded(plan.ShutdownGuest, vm))
 		asked := p.vm(vm.MoRef)
 		w.Must(w.ShiftBootTime("web-0", -700*time.Millisecond))
-		p.until("the new time of boot is seen", func() bool { return !p.vm(vm.MoRef).Boot.Equal(asked.Boot) })
+		p.until("the new time of boot is seen", func() bool { return !p.vm(vm.MoRef).BootTime.Equal(asked.BootTime) })
 		before := w.Calls()["ShutdownGuest"]
 		off := actionOn(plan.PowerOff, vm)
 		off.Args = plan.PowerOffArgs{Unheeded: true}
@@ -177,7 +177,7 @@ func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T
 					t.Errorf("the call was given up after %s; want at most 20s", took)
 				}
 				time.Sleep(2 * time.Minute)
-				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.Boot.Equal(vm.Boot) || !now.Tools {
+				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.BootTime.Equal(vm.BootTime) || !now.Tools {
 					t.Errorf("got the member %+v two minutes after the call was given up; want it on since the same boot, with Tools", now)
 				}
 			})

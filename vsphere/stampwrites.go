@@ -70,7 +70,7 @@ func (st *step) bringUpToDate(ctx context.Context) error {
 func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
 	vm, next := m.Stamp.Onto(m.VM), m.Stamp
 	vm.Restamp(&a, stamp.Time(time.Now()))
-	next.Marked, next.Why, next.MarkedAt, next.Generation = vm.Marked, vm.Why, vm.MarkedAt, vm.Generation
+	next.Marked, next.Why, next.MarkedAt, next.Generation = vm.Marked, vm.MarkReason, vm.MarkedAt, vm.Generation
 	next.Quarantined, next.Shutdown = vm.Quarantined, vm.Shutdown
 	return next
 }

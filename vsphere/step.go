@@ -33,7 +33,7 @@ func (v *parts) ownOf(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 }
 
 func errNotOurs(a plan.Action) *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM of %s no longer has this group's stamp, so the server does not touch it, and reads it again.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM of %s no longer has this group's stamp, so the server does not touch it, and reads it again.", a.Key)
 }
 
 // unchanged checks that the member still has the configuration that the action was planned from.

@@ -112,8 +112,8 @@ func TestVCentersEventsNameWhoUndidAChangeOfAVM(t *testing.T) {
 			{plan.Move, web0.MoRef, "look in vCenter's recent tasks for who moves the VM"},
 			{plan.Reconfigure, "vm-none", ""},
 		} {
-			a := plan.Action{Op: c.op, VM: "web-0", MoRef: c.moRef, Again: began}
-			var took plan.Took
+			a := plan.Action{Op: c.op, Key: "web-0", MoRef: c.moRef, Again: began}
+			var took plan.StepResult
 			if got := p.step(web, a, &took).undoers(t.Context()); got != c.want {
 				t.Errorf("%s of %s: got %q; want %q", c.op, c.moRef, got, c.want)
 			}
@@ -142,7 +142,7 @@ func TestOneStepAtATimeAsksForItsUndoers(t *testing.T) {
 			all.Go(func() {
 				a := actionOn(plan.Reconfigure, vm)
 				a.Again = began
-				if p.step(web, a, new(plan.Took)).undoers(t.Context()) == "" {
+				if p.step(web, a, new(plan.StepResult)).undoers(t.Context()) == "" {
 					t.Error("undoers named no account; want the one that undid the change")
 				}
 			})

@@ -179,7 +179,7 @@ func TestAStepThatWaitsForAnothersTaskIsStalledWithIt(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		mark := guarded(plan.Mark, vm)
-		mark.Args = plan.MarkArgs{Why: plan.WhyScaleIn}
+		mark.Args = plan.MarkArgs{Reason: plan.MarkReasonScaleIn}
 		p.do(mark)
 		w.Hold(vcsim.PowerOn)
 		other := w.start()
@@ -193,7 +193,7 @@ func TestAStepThatWaitsForAnothersTaskIsStalledWithIt(t *testing.T) {
 		quarantine.Marked = true
 		ended := p.begun(quarantine)
 		time.Sleep(15 * time.Minute)
-		if f := p.state().Stalled[quarantine.VM]; f.Reason != plan.ReasonTaskStalled || !f.NeedsOperator {
+		if f := p.state().Stalled[quarantine.Key]; f.Reason != plan.ReasonTaskStalled || !f.NeedsOperator {
 			t.Errorf("after 15 minutes, the step is stalled with %+v; want %s", f, plan.ReasonTaskStalled)
 		}
 		w.Release(vcsim.PowerOn)

@@ -160,7 +160,7 @@ func (p *process) until(what string, holds func() bool) {
 func (p *process) do(a plan.Action) {
 	p.t.Helper()
 	if err := p.Do(context.Background(), web, a); err != nil {
-		p.t.Fatalf("%s %s: %v", a.Op, a.VM, err)
+		p.t.Fatalf("%s %s: %v", a.Op, a.Key, err)
 	}
 }
 
@@ -192,7 +192,7 @@ func (p *process) member(ordinal int32) plan.VM {
 
 func (p *process) cloning(ordinal int32) plan.Action {
 	s := p.state()
-	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, CPU: 2, MemoryMB: 1024, Revision: "r1"}, Generation: 1}
+	return plan.Action{Op: plan.Clone, Key: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, CPU: 2, MemoryMB: 1024, Revision: "r1"}, Generation: 1}
 }
 
 // changeArgs changes the arguments of a step.
@@ -203,7 +203,7 @@ func changeArgs[T plan.Args](a *plan.Action, change func(*T)) {
 }
 
 func actionOn(op plan.Op, vm plan.VM) plan.Action {
-	return plan.Action{Op: op, VM: plan.MemberName("web", vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef}
+	return plan.Action{Op: op, Key: plan.MemberName("web", vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef}
 }
 
 func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {

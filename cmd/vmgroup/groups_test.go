@@ -110,10 +110,10 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 func TestThePlanTableHasNoVMForStepsOfTheGroup(t *testing.T) {
 	t.Parallel()
 	steps := []plan.Step{
-		{Round: 1, Action: plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Reason: "a"}},
-		{Round: 2, Action: plan.Action{Op: plan.Prepare, VM: "web-0", Reason: "b", Args: &plan.Details{UserData: "planted"}}},
-		{Round: 2, Action: plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: "c"}},
-		{Round: 3, Action: plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "d"}},
+		{Round: 1, Action: plan.Action{Op: plan.CreateFolder, Key: plan.FolderKey, Reason: "a"}},
+		{Round: 2, Action: plan.Action{Op: plan.Prepare, Key: "web-0", Reason: "b", Args: &plan.Details{UserData: "planted"}}},
+		{Round: 2, Action: plan.Action{Op: plan.SetRules, Key: plan.RulesKey, Reason: "c"}},
+		{Round: 3, Action: plan.Action{Op: plan.ConfirmGone, Key: plan.ConfirmKey, Reason: "d"}},
 	}
 	verdicts := []plan.Verdict{
 		{VM: "web-0", MoRef: "vm-1", Is: plan.Update, Reason: "e", WaitsFor: "f"}, {VM: "web-1", MoRef: "vm-2", Is: plan.Update, Reason: "e", WaitsFor: "f"},

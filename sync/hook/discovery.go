@@ -107,7 +107,7 @@ func (d *discovery) targets(listed []plan.Listed) iter.Seq[targetGroup] {
 			}
 			for j := range g.VMs {
 				vm := &g.VMs[j]
-				if ips := plan.UsableIPs(vm.Reached()); len(ips) > 0 && vm.Power == plan.PoweredOn && !yield(d.target(g, vm, ips)) {
+				if ips := plan.UsableIPs(vm.ServiceAddresses()); len(ips) > 0 && vm.Power == plan.PoweredOn && !yield(d.target(g, vm, ips)) {
 					return
 				}
 			}
@@ -140,7 +140,7 @@ func (d *discovery) target(g *plan.Listed, vm *plan.VM, ips []netip.Addr) target
 		"namespace": g.Namespace, "group": g.Name, "group_uid": string(g.UID),
 		"member": plan.MemberName(g.Name, vm.Ordinal), "ordinal": strconv.Itoa(int(vm.Ordinal)),
 		"vm": vm.Name, "moref": vm.MoRef, "host": vm.Host, "power_state": string(vm.Power),
-		"reachable": strconv.FormatBool(vm.Reachable), "terminating": strconv.FormatBool(vm.Marked && vm.Why != plan.WhyPowerCycle),
+		"reachable": strconv.FormatBool(vm.Reachable), "terminating": strconv.FormatBool(vm.Marked && vm.MarkReason != plan.MarkReasonPowerCycle),
 		"ipv4": v4, "ipv6": v6, "ips": "," + strings.Join(texts, ",") + ",",
 	} {
 		if value != "" {

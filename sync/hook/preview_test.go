@@ -36,7 +36,7 @@ func (s *slowPreflight) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action
 	s.count(1)
 	defer s.count(-1)
 	<-ctx.Done()
-	return []plan.Obstacle{{VM: a.VM, Op: a.Op, Part: "networks", Fault: plan.Fault{Reason: "Timeout", Message: "vCenter did not answer in time."}}}
+	return []plan.Obstacle{{VM: a.Key, Op: a.Op, Part: "networks", Fault: plan.Fault{Reason: "Timeout", Message: "vCenter did not answer in time."}}}
 }
 
 func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {

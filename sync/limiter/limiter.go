@@ -42,8 +42,8 @@ type Work struct {
 	Kind Kind
 	// Source and Target are what a clone copies from and to; empty if no limit applies to them.
 	Source, Target string
-	// Like groups work that takes about as long, to compare durations.
-	Like string
+	// LatencyClass groups work that takes about as long, to compare durations.
+	LatencyClass string
 }
 
 // Outcome is how an action ended.

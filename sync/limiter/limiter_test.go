@@ -27,7 +27,7 @@ func ofKind(l *Limiter, k Kind) (of Limit) {
 }
 
 func TestAnOverloadCutsTheLimitOnceForWhatBeganBefore(t *testing.T) {
-	l, w, refused := New(64, 16), Work{Kind: Power, Like: "on"}, Outcome{Failed: true, Overload: "TooManyConcurrentNativeClones"}
+	l, w, refused := New(64, 16), Work{Kind: Power, LatencyClass: "on"}, Outcome{Failed: true, Overload: "TooManyConcurrentNativeClones"}
 	first := begun(l, w, 16, noon)
 	cut, congestion := l.End(first[0], noon.Add(time.Second), refused)
 	if cut == nil || cut.Size != 12 || congestion != Overload || cut.Why != "vCenter reported TooManyConcurrentNativeClones at 2026-11-22 12:00 UTC" {
@@ -43,7 +43,7 @@ func TestAnOverloadCutsTheLimitOnceForWhatBeganBefore(t *testing.T) {
 }
 
 func TestOneSlowActionIsNoCongestionAndTwoInARowAre(t *testing.T) {
-	l, w := New(64, 0), Work{Kind: Others, Like: "reconfigure"}
+	l, w := New(64, 0), Work{Kind: Others, LatencyClass: "reconfigure"}
 	one := func(took time.Duration) *Limit {
 		r := begun(l, w, 8, noon)
 		cut, _ := l.End(r[0], noon, Outcome{Ran: took})
@@ -146,7 +146,7 @@ func TestASuspendedActionTakesNoRoomAndCutsALimitOnlyIfThatIsForLoad(t *testing.
 func TestWhatWasFoundAnHourAgoIsForgotten(t *testing.T) {
 	l := New(64, 0)
 	for i := range 100 {
-		for _, r := range begun(l, Work{Kind: Clones, Target: fmt.Sprint("ds-", i), Like: fmt.Sprint(i)}, Begin, noon) {
+		for _, r := range begun(l, Work{Kind: Clones, Target: fmt.Sprint("ds-", i), LatencyClass: fmt.Sprint(i)}, Begin, noon) {
 			l.End(r, noon.Add(time.Minute), Outcome{Ran: time.Minute})
 		}
 	}

@@ -19,7 +19,7 @@ func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
 
 // fromOne are full clones from one source.
 func fromOne(int) Work {
-	return Work{Kind: Clones, Source: "host-1", Target: "fast", Like: "clone"}
+	return Work{Kind: Clones, Source: "host-1", Target: "fast", LatencyClass: "clone"}
 }
 
 func always(n int) func(Work) int { return func(Work) int { return n } }
@@ -61,7 +61,7 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 						for i := range tc.hosts {
 							host := fmt.Sprint("host-", i)
 							f.users = append(f.users, &user{limiter: p, left: clones, work: func(int) Work {
-								return Work{Kind: Clones, Source: host, Like: host}
+								return Work{Kind: Clones, Source: host, LatencyClass: host}
 							}})
 						}
 						f.run(time.Time{})

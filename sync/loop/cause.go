@@ -25,20 +25,20 @@ import (
 type causeKey struct {
 	op          plan.Op
 	reason      string
-	on          string // what the refusal depends on (plan.Fault.Cause)
+	on          string // what the refusal depends on (plan.Fault.ScopeKey)
 	group       types.UID
 	vm, message string
 }
 
 func causeKeyOf(g *v1alpha1.VmGroup, a *plan.Action, f *plan.Fault) causeKey {
 	key := causeKey{op: a.Op, reason: f.Reason}
-	switch on := f.Cause(g, a); {
+	switch on := f.ScopeKey(g, a); {
 	case on != "":
 		key.on = on
 	case f.NeedsOperator:
 		key.group, key.message = g.UID, f.Message
 	default:
-		key.group, key.vm = g.UID, a.VM
+		key.group, key.vm = g.UID, a.Key
 	}
 	return key
 }
@@ -96,16 +96,16 @@ func (x causes) leave(group types.UID, f *failure) {
 func (x causes) failing(g *v1alpha1.VmGroup, a *plan.Action) bool {
 	type kind struct {
 		reason, object string
-		depends        plan.Depends
+		depends        plan.FaultScope
 	}
 	looked := map[kind]bool{} // thousands of causes may be of one kind, such as a privilege that is missing on each namespace's folder
 	for key, c := range x {
-		k := kind{key.reason, c.fault.Object, c.fault.Depends}
+		k := kind{key.reason, c.fault.Object, c.fault.Scope}
 		if key.op != a.Op || key.on == "" || looked[k] {
 			continue
 		}
 		looked[k] = true
-		if same := x[causeKey{op: a.Op, reason: key.reason, on: c.fault.Cause(g, a)}]; same != nil && same.tries > 0 {
+		if same := x[causeKey{op: a.Op, reason: key.reason, on: c.fault.ScopeKey(g, a)}]; same != nil && same.tries > 0 {
 			return true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // full is a refusal to clone to a datastore that has too little space for a clone of that size. Its message names the group, as vCenter's message
 // may name a file.
 func full(ref plan.Ref) error {
-	return fault{Reason: "DatastoreFull", Message: "no room for " + ref.Name, NeedsOperator: true, Depends: plan.OnStorage | plan.OnSize}
+	return fault{Reason: "DatastoreFull", Message: "no room for " + ref.Name, NeedsOperator: true, Scope: plan.OnStorage | plan.OnSize}
 }
 
 // refuseClones makes vCenter refuse all clones, as full does, until the caller sets the result to false.
@@ -255,14 +255,14 @@ func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 	g, now := newGroup(call("web", 2)), time.Now()
 	g.renew(call("web", 2), now)
 	none := func(time.Duration) time.Duration { return 0 }
-	a := plan.Action{Op: plan.Reconfigure, VM: "web-0", MoRef: "vm-7", Generation: 1, Reason: "2 CPUs"}
+	a := plan.Action{Op: plan.Reconfigure, Key: "web-0", MoRef: "vm-7", Generation: 1, Reason: "2 CPUs"}
 	done, last := 0, time.Time{}
 	for began := now; now.Sub(began) < 20*time.Minute; now = now.Add(time.Second) {
 		if !g.failures.permits(g.lease.call.Group, &a, now) {
 			continue
 		}
 		change := changeOf(&a, &plan.VCenterState{})
-		again := g.failures.undoneSince(a.VM, change, now)
+		again := g.failures.undoneSince(a.Key, change, now)
 		if again.IsZero() != (done < 2) || done >= 2 && !again.Equal(last) {
 			t.Errorf("after %d times, the last of which began at %s, it is made again since %s", done, last, again)
 		}

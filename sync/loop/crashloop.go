@@ -22,12 +22,12 @@ const (
 
 // poweredOn counts a member's power-on, and returns when it can be powered on again: at once, unless it halts again and again.
 func (x *failures) poweredOn(a plan.Action, now time.Time) (retry time.Duration) {
-	b := x.crashLoops[a.VM]
+	b := x.crashLoops[a.Key]
 	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {
 		b.again = 0
 	}
 	b.moRef, b.last = a.MoRef, now
-	x.crashLoops[a.VM] = b
+	x.crashLoops[a.Key] = b
 	if b.again == 0 {
 		return 0
 	}
@@ -35,7 +35,7 @@ func (x *failures) poweredOn(a plan.Action, now time.Time) (retry time.Duration)
 	fault := plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
 		"the VM goes off again and again soon after power-on: look at its console, and in its vCenter events for the user or tool that powers it off; the server waits up to %d minutes between tries",
 		int(haltLast.Minutes()))}
-	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group, vm: a.VM}, now)
+	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group, vm: a.Key}, now)
 	c.until = now.Add(retry)
 	x.put(failure{action: a, fault: fault}, c)
 	return retry

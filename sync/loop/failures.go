@@ -23,7 +23,7 @@ type failures struct {
 	// lostMany: many members were lost at once, and the limit was reduced for that.
 	lostMany   bool
 	crashLoops map[string]crashLoop // by member
-	undone     map[string]undone    // by Action.VM
+	undone     map[string]undone    // by Action.Key
 }
 
 // failure is why an action's last try failed.
@@ -54,7 +54,7 @@ const maxLimit = 64
 
 // failed records why an action for a group failed after that time, and returns its cause, and in what time the next try is due.
 func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, took time.Duration, now time.Time, jitter func(most time.Duration) time.Duration) (c *cause, retry time.Duration) {
-	was := x.byVM[a.VM]
+	was := x.byVM[a.Key]
 	f := failure{action: a, fault: fault, took: took, tried: was.before(a)}
 	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil {
 		f.fault.Untried = f.fault.Untried && was.fault.Untried // the earlier try may have been carried out
@@ -68,10 +68,10 @@ func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, 
 // put lets a failure wait for a cause, in which it has had its turn.
 func (x *failures) put(f failure, c *cause) {
 	c.waiting[x.group]++ // before it leaves the one before, which may be the same
-	x.drop(f.action.VM)
+	x.drop(f.action.Key)
 	f.cause, f.round = c, c.round
 	c.had++
-	x.byVM[f.action.VM] = f
+	x.byVM[f.action.Key] = f
 }
 
 // drop forgets a failure.
@@ -108,7 +108,7 @@ func (x *failures) clear(asked bool) {
 // of returns the failure whose cause a try of an action has, too; false if there is none: its own, or that of another of the group's steps
 // that depends on the same.
 func (x *failures) of(g *v1alpha1.VmGroup, a *plan.Action) (f failure, has bool) {
-	if f, has = x.byVM[a.VM]; has && f.action.Op == a.Op && f.action.MoRef == a.MoRef {
+	if f, has = x.byVM[a.Key]; has && f.action.Op == a.Op && f.action.MoRef == a.MoRef {
 		return f, true
 	}
 	looked := map[*cause]bool{}
@@ -116,7 +116,7 @@ func (x *failures) of(g *v1alpha1.VmGroup, a *plan.Action) (f failure, has bool)
 		if f.action.Op != a.Op || f.cause.key.on == "" || looked[f.cause] {
 			continue
 		}
-		if looked[f.cause] = true; f.fault.Cause(g, a) == f.cause.key.on {
+		if looked[f.cause] = true; f.fault.ScopeKey(g, a) == f.cause.key.on {
 			f.round = 0 // this one has not had its turn
 			return f, true
 		}
@@ -197,7 +197,7 @@ func (x *failures) slowStart(lost bool) {
 // askedFor returns the failure of which an operator asked for the try that an action is; false if there is none, or if no other failure waits for
 // its cause.
 func (x *failures) askedFor(a *plan.Action) (f failure, has bool) {
-	if f, has = x.asked[a.VM]; !has || f.action.Op != a.Op || f.action.MoRef != a.MoRef {
+	if f, has = x.asked[a.Key]; !has || f.action.Op != a.Op || f.action.MoRef != a.MoRef {
 		return failure{}, false
 	}
 	f.cause, has = x.causes[f.cause.key]

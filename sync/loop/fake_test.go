@@ -63,9 +63,9 @@ func (m *model) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 
 func (m *model) Identify(string, string) []types.UID { return nil }
 
-func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.StepResult, error) {
 	m.mu.Lock()
-	m.log = append(m.log, fmt.Sprintf("%s %s %s", a.Op, ref.Name, a.VM))
+	m.log = append(m.log, fmt.Sprintf("%s %s %s", a.Op, ref.Name, a.Key))
 	m.now++
 	m.peak = max(m.peak, m.now)
 	took, limit := m.took[a.Op], m.limit
@@ -78,7 +78,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 		m.now--
 		m.mu.Unlock()
 	}()
-	said := plan.Took{Ran: took}
+	said := plan.StepResult{Ran: took}
 	if limit != nil && took > 0 {
 		said = limit.carryOut(ctx, took)
 	} else {
@@ -88,7 +88,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 		}
 	}
 	if ctx.Err() != nil {
-		return plan.Took{}, ctx.Err()
+		return plan.StepResult{}, ctx.Err()
 	}
 	m.mu.Lock()
 	fault := m.fault
@@ -103,7 +103,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 	w := m.world(ref)
 	for _, vm := range w.State.VMs {
 		if a.Op == plan.Clone && vm.Ordinal == a.Ordinal {
-			panic("a second VM of one ordinal: " + a.VM)
+			panic("a second VM of one ordinal: " + a.Key)
 		}
 	}
 	w.Now = time.Now()

@@ -111,14 +111,14 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		o.Group = &withStatus
 	}
 	if noticed := g.planned.status; noticed.Phase != "" {
-		o.Noticed = &noticed
+		o.LastPlannedStatus = &noticed
 	}
 	if len(g.runs)+len(g.failures.byVM) > 0 {
 		o.Pending = make(map[string]plan.Pending, len(g.runs)+len(g.failures.byVM))
 	}
 	past := g.failures.past(g.runs, now)
 	for vm, f := range g.failures.byVM {
-		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: plan.ArgsOf[plan.MarkArgs](f.action.Args).Why, Standby: f.action.Standby()}
+		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, MarkReason: plan.ArgsOf[plan.MarkArgs](f.action.Args).Reason, Standby: f.action.Standby()}
 		if past[f.cause] {
 			p.State, p.Fault = plan.Due, plan.Fault{}
 		} else if f.cause.permits(&f, now) || g.failures.looksWhetherStays(vm, now) {
@@ -129,7 +129,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	}
 	for vm, r := range g.runs {
 		a := r.action
-		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: plan.ArgsOf[plan.MarkArgs](a.Args).Why, Standby: a.Standby()}
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, MarkReason: plan.ArgsOf[plan.MarkArgs](a.Args).Reason, Standby: a.Standby()}
 		f := g.failures.byVM[vm]
 		if f.action.Op == a.Op && !past[f.cause] {
 			p.Fault = f.fault
@@ -160,19 +160,19 @@ func (g *group) begin(a plan.Action, now time.Time) *run {
 // none; and in what time the next try is due.
 func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (of *cause, retry time.Duration) {
 	var r run
-	if g.runs[a.VM] != nil {
-		r = *g.runs[a.VM]
+	if g.runs[a.Key] != nil {
+		r = *g.runs[a.Key]
 	}
 	of = r.cause
-	took := now.Sub(g.runs.end(a.VM))
-	defer delete(g.failures.asked, a.VM)
+	took := now.Sub(g.runs.end(a.Key))
+	defer delete(g.failures.asked, a.Key)
 	if err != nil {
 		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
 	}
 	if of != nil && (of.stays || of.key.reason != plan.ReasonChangeUndone) { // whether a change stays shows later
 		of.succeeded(now)
 	}
-	g.failures.succeeded(a.VM)
+	g.failures.succeeded(a.Key)
 	if r.change != "" {
 		return of, g.failures.changed(g.lease.call.Group, &r, now)
 	}
@@ -186,7 +186,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	case plan.PowerOn:
 		return of, g.failures.poweredOn(a, now)
 	case plan.ShutdownGuest, plan.PowerOff:
-		delete(g.failures.crashLoops, a.VM) // it did not halt by itself
+		delete(g.failures.crashLoops, a.Key) // it did not halt by itself
 	}
 	return of, 0
 }

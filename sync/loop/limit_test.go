@@ -17,7 +17,7 @@ type limit struct {
 	queue  []chan struct{}
 }
 
-func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
+func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.StepResult {
 	came := time.Now()
 	l.mu.Lock()
 	turn := make(chan struct{})
@@ -43,9 +43,9 @@ func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
 		l.room++
 	}
 	if l.unseen {
-		return plan.Took{Ran: time.Since(came)}
+		return plan.StepResult{Ran: time.Since(came)}
 	}
-	return plan.Took{Queued: began.Sub(came), Ran: time.Since(began)}
+	return plan.StepResult{Queued: began.Sub(came), Ran: time.Since(began)}
 }
 
 func wait(ctx context.Context, turn <-chan struct{}) {

@@ -38,7 +38,7 @@ type VCenter interface {
 	// Do carries out one action. It returns when the action's effect is visible to State, or with the fault that
 	// prevented it (an error with a method PlanFault), or when ctx ends; a task that was started then continues. It also returns what
 	// vCenter said of the step's tasks.
-	Do(ctx context.Context, group plan.Ref, action plan.Action) (plan.Took, error)
+	Do(ctx context.Context, group plan.Ref, action plan.Action) (plan.StepResult, error)
 	// Identify returns the UIDs of the groups with that name that have members.
 	Identify(namespace, name string) []types.UID
 }
@@ -393,7 +393,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	now := time.Now()
 	run := g.begin(a, now)
 	run.change = change
-	a.Again = g.failures.undoneSince(a.VM, change, now)
+	a.Again = g.failures.undoneSince(a.Key, change, now)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
 		if a.Op != plan.CreateFolder {
@@ -448,11 +448,11 @@ func (l *Loop) wakeAll(c *cause, after time.Duration) {
 }
 
 // do carries out an action; a panic in it fails only this action.
-func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (took plan.Took, err error) {
+func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (took plan.StepResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %s", panicked(p))
-			l.cfg.Log.Error().Stringer("group", ref).Str("vm", a.VM).Str("op", string(a.Op)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("action panicked")
+			l.cfg.Log.Error().Stringer("group", ref).Str("vm", a.Key).Str("op", string(a.Op)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("action panicked")
 		}
 	}()
 	return l.vcenter.Do(ctx, ref, a)

@@ -242,7 +242,7 @@ func TestAPanicInAnActionFailsOnlyThatAction(t *testing.T) {
 	m := newModel(0)
 	var before atomic.Bool
 	m.fault = func(_ plan.Ref, a plan.Action) error {
-		if a.VM == "web-1" && !before.Swap(true) {
+		if a.Key == "web-1" && !before.Swap(true) {
 			panic("boom")
 		}
 		return nil

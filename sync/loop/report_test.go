@@ -44,7 +44,7 @@ func manifest(c plan.Call) plan.Call {
 func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 	m := newModel(10 * time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
-		if a.VM == "web-1" {
+		if a.Key == "web-1" {
 			return fault{Reason: "DatastoreFull", Message: "the datastore is full", NeedsOperator: true}
 		}
 		return nil
@@ -119,7 +119,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
 	m := newModel(time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
-		if a.VM == "web-0" {
+		if a.Key == "web-0" {
 			return fault{Reason: "DatastoreFull", Message: "the datastore is full", NeedsOperator: true}
 		}
 		return nil
@@ -204,7 +204,7 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 		next := func(name string, most int) string {
 			o, text := l.NextSteps(types.UID("uid-"+name), most), ""
 			for _, s := range o.Steps {
-				text += fmt.Sprintf("%d %s %s, ", s.Round, s.Op, s.VM)
+				text += fmt.Sprintf("%d %s %s, ", s.Round, s.Op, s.Key)
 			}
 			return text + fmt.Sprint(o.More)
 		}
@@ -372,7 +372,7 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 func TestNeitherTheLogNorAnyReportHasUserData(t *testing.T) {
 	m := newModel(time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
-		switch a.VM {
+		switch a.Key {
 		case "web-1":
 			return fmt.Errorf("a careless error: %v %+v", a, a)
 		case "web-2":

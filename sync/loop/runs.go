@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// runs are the group's steps that run, by Action.VM.
+// runs are the group's steps that run, by Action.Key.
 type runs map[string]*run
 
 // run is a step that runs.
@@ -21,15 +21,15 @@ type run struct {
 	failing  limiter.Kind     // under which it counts in Loop.failing; empty if it does not
 	outdated bool             // it began before the group was finalizing
 	change   string           // what it changes, if that is to stay (changeOf)
-	undoers  string           // who undid that change the last time (plan.Took)
+	undoers  string           // who undid that change the last time (plan.StepResult)
 	cause    *cause           // of its last failure; nil if there was none
 	passes   time.Time        // when it has run for so long that the cause is past
 }
 
 // begin adds a step.
 func (r runs) begin(a plan.Action, now time.Time) *run {
-	r[a.VM] = &run{action: a, began: now}
-	return r[a.VM]
+	r[a.Key] = &run{action: a, began: now}
+	return r[a.Key]
 }
 
 // retry notes that a step tries what failed before.

@@ -43,10 +43,10 @@ type turn struct {
 
 // workOf returns what an action of a group puts a load on.
 func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
-	w := limiter.Work{Kind: kindOf(a.Op), Like: string(a.Op)}
+	w := limiter.Work{Kind: kindOf(a.Op), LatencyClass: string(a.Op)}
 	if a.Op == plan.Clone {
 		template := plan.ArgsOf[plan.CloneArgs](a.Args).Template
-		w.Source, w.Target, w.Like = cmp.Or(s.Template.Host, template), s.Target, template
+		w.Source, w.Target, w.LatencyClass = cmp.Or(s.Template.Host, template), s.Target, template
 	}
 	return w
 }
@@ -138,7 +138,7 @@ func (l *Loop) leave(g *group) {
 // awaitsTurn reports whether a group that waits has not begun its turn. Steps that would probably fail are no part of one. Nor is its folder, which
 // takes a moment, and can be created only right after a call (plan.MayCreateFolder).
 func (g *group) awaitsTurn() bool {
-	return (g.turn.steps == 0 || g.turn.failing) && !slices.ContainsFunc(g.turn.waits, func(w limiter.Work) bool { return w.Like == string(plan.CreateFolder) })
+	return (g.turn.steps == 0 || g.turn.failing) && !slices.ContainsFunc(g.turn.waits, func(w limiter.Work) bool { return w.LatencyClass == string(plan.CreateFolder) })
 }
 
 // rank orders the groups that wait: those whose turn it is come first, and of the others those that wait for fewer steps.
@@ -204,8 +204,8 @@ func (l *Loop) handOff(g *group) {
 }
 
 // returned frees the slot of an action that has ended, and tells the limiter how the action went. The caller holds l.mu.
-func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
-	if r := g.runs[a.VM]; r.slot != nil {
+func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.StepResult, now time.Time) {
+	if r := g.runs[a.Key]; r.slot != nil {
 		l.settle(r)
 		l.tellCut(l.limiter.End(r.slot, now, limiter.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}))
 		r.slot = nil

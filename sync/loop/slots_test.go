@@ -113,7 +113,7 @@ func TestEachKindOfActionsHasItsNumber(t *testing.T) {
 			plan.Rename, plan.Move, plan.Mark, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder},
 	} {
 		for _, op := range ops {
-			if got := workOf(&plan.Action{Op: op}, &plan.VCenterState{}); got.Kind != want || got.Like == "" && op != plan.Clone {
+			if got := workOf(&plan.Action{Op: op}, &plan.VCenterState{}); got.Kind != want || got.LatencyClass == "" && op != plan.Clone {
 				t.Errorf("%s: %+v, want one of the %s", op, got, want)
 			}
 		}

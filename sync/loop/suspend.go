@@ -75,7 +75,7 @@ func (l *Loop) leased(g *group, now time.Time) bool {
 	return g != nil && now.Sub(g.lease.renewed) <= l.cfg.Lease
 }
 
-// Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
+// Leased reports whether a hook call permits the group's step for that Action.Key to continue now. A step asks right before each
 // of its calls: between two of them the process may have been suspended, and another replica acted. A step that began
 // before the group was deleted must not continue: the lease of the deletion does not permit creating members, and the replica that ends
 // the group waits only one lease for replicas that haven't seen the deletion. The same holds for a step that creates the group's folder,

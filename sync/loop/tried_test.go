@@ -11,7 +11,7 @@ import (
 // A step that was given up before it did anything leaves no doubt about its member. But an earlier try of the step may have been carried out.
 func TestAnAbandonedStepIsNotReported(t *testing.T) {
 	none := func(time.Duration) time.Duration { return 0 }
-	off, mark := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}, plan.Action{Op: plan.Mark, VM: "web-0", MoRef: "vm-7"}
+	off, mark := plan.Action{Op: plan.PowerOff, Key: "web-0", MoRef: "vm-7"}, plan.Action{Op: plan.Mark, Key: "web-0", MoRef: "vm-7"}
 	for _, lost := range []bool{false, true} {
 		g, now := newGroup(call("web", 2)), time.Now()
 		g.renew(call("web", 2), now)
@@ -37,18 +37,18 @@ func TestAFailedStepIsReportedWhileTheNextOneForItsVMRuns(t *testing.T) {
 	g.renew(call("web", 2), now)
 	begin := func(a plan.Action) plan.Pending {
 		g.begin(a, now)
-		return g.observe(Config{}, now).Pending[a.VM]
+		return g.observe(Config{}, now).Pending[a.Key]
 	}
-	off := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}
+	off := plan.Action{Op: plan.PowerOff, Key: "web-0", MoRef: "vm-7"}
 	begin(off)
 	g.ended(off, errors.New("the reply was lost"), now, none)
 	if p := begin(off); p.Tried != "" || p.Fault.Reason == "" {
 		t.Errorf("again: %+v", p)
 	}
-	if p := begin(plan.Action{Op: plan.Mark, VM: "web-0", MoRef: "vm-8"}); p.Tried != "" {
+	if p := begin(plan.Action{Op: plan.Mark, Key: "web-0", MoRef: "vm-8"}); p.Tried != "" {
 		t.Errorf("of another VM: %+v", p)
 	}
-	mark := plan.Action{Op: plan.Mark, VM: "web-0", MoRef: "vm-7"}
+	mark := plan.Action{Op: plan.Mark, Key: "web-0", MoRef: "vm-7"}
 	if p := begin(mark); p.Tried != plan.PowerOff || p.Op != plan.Mark {
 		t.Errorf("%+v", p)
 	}

@@ -65,12 +65,12 @@ func (u *undone) continues(change string, now time.Time) bool {
 // changed counts a change that was made, and returns in what time it can be made again: at once, unless it was undone again and again.
 func (x *failures) changed(g *v1alpha1.VmGroup, r *run, now time.Time) (retry time.Duration) {
 	a := r.action
-	u := x.undone[a.VM]
+	u := x.undone[a.Key]
 	if !u.continues(r.change, now) || r.cause != nil && r.cause.stays {
 		u = undone{change: r.change, began: now}
 	}
 	u.last, u.lastBegan, u.times, u.by = now, r.began, u.times+1, cmp.Or(r.undoers, u.by)
-	x.undone[a.VM] = u
+	x.undone[a.Key] = u
 	if u.times < undoneTimes {
 		return 0
 	}
@@ -78,7 +78,7 @@ func (x *failures) changed(g *v1alpha1.VmGroup, r *run, now time.Time) (retry ti
 		"vCenter does not keep what the step %s changes: %s. Stop what changes it back, or change the spec", a.Op, cmp.Or(u.by, "look in the events of the object for the user or tool that changes it back")), plan.TextMost)}
 	key := causeKey{op: a.Op, reason: fault.Reason, group: x.group}
 	if a.Op == plan.SetRules {
-		key.group, key.on = "", (&plan.Fault{Depends: plan.OnPool}).Cause(g, &a)
+		key.group, key.on = "", (&plan.Fault{Scope: plan.OnPool}).ScopeKey(g, &a)
 	}
 	c := x.causes.join(key, now)
 	c.stays = false

@@ -188,7 +188,7 @@ func TestARunningStepIsNotAlsoANextStep(t *testing.T) {
 	g.Phase = v1alpha1.PhasePending
 	g.Pending = []plan.PendingReport{{Op: plan.PowerOff, VM: "web-1", State: plan.Running, Reason: "its new size", Since: began}, {Op: plan.PowerOn, VM: "web-2", State: plan.BackingOff, Reason: "is off", RetryAfter: began}}
 	step := func(round int, op plan.Op, vm string) plan.Step {
-		return plan.Step{Round: round, Action: plan.Action{Op: op, VM: vm, Reason: "because"}}
+		return plan.Step{Round: round, Action: plan.Action{Op: op, Key: vm, Reason: "because"}}
 	}
 	text, _ := shown(t, g, step(1, plan.PowerOff, "web-1"), step(2, plan.Reconfigure, "web-1"), step(2, plan.PowerOn, "web-2"), step(3, plan.PowerOff, "web-1"))
 	says(t, text, "Why 1 Reconfigure web-1 because 1 PowerOn web-2 because 2 PowerOff web-1 because")

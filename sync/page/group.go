@@ -137,7 +137,7 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 	b.Members = members[b.Pages.from:b.Pages.to]
 	for _, q := range g.Quarantined {
 		k := kept{Quarantined: q, Why: p.manual.reason(q.Reason)}
-		if g.Spec != nil && q.Reason != string(plan.WhyDuplicate) {
+		if g.Spec != nil && q.Reason != string(plan.MarkReasonDuplicate) {
 			k.Until = q.Since.Add(time.Duration(g.Spec.QuarantineSeconds) * time.Second)
 		}
 		b.Kept = append(b.Kept, k)

@@ -66,8 +66,8 @@ func report(namespace, name string, phase v1alpha1.Phase, word string) plan.Repo
 // next forecasts two steps with a word in each text.
 func next(word string) func(types.UID, int) plan.Outlook {
 	return func(types.UID, int) plan.Outlook {
-		return plan.Outlook{More: true, Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Mark, VM: "web-0" + word, Reason: "update " + word}},
-			{Round: 2, After: 30 * time.Second, Action: plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, Reason: "why " + word}}}}
+		return plan.Outlook{More: true, Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Mark, Key: "web-0" + word, Reason: "update " + word}},
+			{Round: 2, After: 30 * time.Second, Action: plan.Action{Op: plan.RemoveFolder, Key: plan.FolderKey, Reason: "why " + word}}}}
 	}
 }
 

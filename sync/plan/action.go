@@ -88,9 +88,9 @@ func MayCreateFolder(now, called, seen time.Time) bool {
 // Action is one step that the plan wants now. Equal observations give equal actions.
 type Action struct {
 	Op Op
-	// VM is the name of the member ("web-0"), even if an admin renamed its VM; for a VM in quarantine, its name there; for the group's folder,
+	// Key is the name of the member ("web-0"), even if an admin renamed its VM; for a VM in quarantine, its name there; for the group's folder,
 	// FolderKey.
-	VM string
+	Key string
 	// Ordinal of the member.
 	Ordinal int32
 	// MoRef of the VM (or, for RemoveFolder, of the folder) that is acted on; empty for Clone and CreateFolder.
@@ -117,8 +117,10 @@ type Action struct {
 	Args Args
 }
 
-// MemberKey reports whether the action concerns one member, whose name is VM.
-func (a Action) MemberKey() bool { return a.VM != FolderKey && a.VM != ConfirmKey && a.VM != RulesKey }
+// ConcernsMember reports whether the action concerns one member, whose name is Key.
+func (a Action) ConcernsMember() bool {
+	return a.Key != FolderKey && a.Key != ConfirmKey && a.Key != RulesKey
+}
 
 // MemberName is the name of the member with that ordinal: "<group>-<ordinal>".
 func MemberName(group string, ordinal int32) string { return fmt.Sprintf("%s-%d", group, ordinal) }

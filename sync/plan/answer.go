@@ -83,7 +83,7 @@ func (o *Observed) Ask() (a Ask) {
 	}
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
-		address := AskedAddress(vm.Reached())
+		address := AskedAddress(vm.ServiceAddresses())
 		switch {
 		case !vm.Quarantined.IsZero() || !vm.Reachable:
 		case vm.Power == PoweredOn && address.IsValid():

@@ -64,7 +64,7 @@ type RenameArgs struct{ Name string }
 // MarkArgs are what a Mark writes into the stamp. Successor is the Clone that follows if the mark is for a replacement, otherwise nil: if
 // vCenter lacks something that this Clone needs, the Mark writes nothing, and its fault is Untried.
 type MarkArgs struct {
-	Why       Why
+	Reason    MarkReason
 	Successor *Action
 }
 

@@ -189,7 +189,7 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk)
 	for i := range vms {
 		here[vms[i].MoRef] = true
 		for _, d := range Persistent(vms[i].Disks) {
-			if vms[i].Why == WhyDuplicate && has(vms, d.ID) {
+			if vms[i].MarkReason == MarkReasonDuplicate && has(vms, d.ID) {
 				continue // the disk belongs to the member
 			}
 			state := v1alpha1.DiskAttached
@@ -220,6 +220,6 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk)
 // has reports whether a VM other than a duplicate has the disk.
 func has(vms []VM, id string) bool {
 	return slices.ContainsFunc(vms, func(vm VM) bool {
-		return vm.Why != WhyDuplicate && slices.ContainsFunc(Persistent(vm.Disks), func(d MemberDisk) bool { return d.ID == id })
+		return vm.MarkReason != MarkReasonDuplicate && slices.ContainsFunc(Persistent(vm.Disks), func(d MemberDisk) bool { return d.ID == id })
 	})
 }

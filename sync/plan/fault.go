@@ -16,9 +16,9 @@ type Fault struct {
 	Untried bool
 	// Missing reports whether the step ended at a lookup, because vCenter has no object with a name in the spec or in the server's settings.
 	Missing bool
-	// Depends says which objects and sizes the fault depends on. Object is the one that vCenter names, or empty. See Cause.
-	Depends Depends
-	Object  string
+	// Scope says which objects and sizes the fault depends on. Object is the one that vCenter names, or empty. See ScopeKey.
+	Scope  FaultScope
+	Object string
 }
 
 // FaultOf is a fault and what it blocks: a member or another VM, by the key of its steps, or RulesKey; empty: the group.

@@ -50,7 +50,7 @@ func (a *Action) Event(at time.Time) (n Event, worth bool) {
 		Reconfigure: {"MemberResized", "Resized"}, Quarantine: {"MemberQuarantined", "Quarantined"},
 		Release: {"MemberReleased", "Released"}, Destroy: {EventRemoved, "Removed"},
 	}[a.Op]
-	kept := a.MoRef != "" && strings.HasSuffix(a.VM, a.MoRef) // the VM is in quarantine
+	kept := a.MoRef != "" && strings.HasSuffix(a.Key, a.MoRef) // the VM is in quarantine
 	switch {
 	case a.Op == PowerOn && a.Standby():
 		what = [2]string{"MemberPromoted", "Promoted"}
@@ -59,7 +59,7 @@ func (a *Action) Event(at time.Time) (n Event, worth bool) {
 	case what[0] == "":
 		return Event{}, false
 	}
-	n = Event{Reason: what[0], What: what[1], Member: a.VM, Why: a.Reason, Key: what[0] + "/" + cmp.Or(a.MoRef, a.VM), At: at}
+	n = Event{Reason: what[0], What: what[1], Member: a.Key, Why: a.Reason, Key: what[0] + "/" + cmp.Or(a.MoRef, a.Key), At: at}
 	switch {
 	case a.Op == Destroy || a.Op == Release:
 		n.Key = KeyGone(a.MoRef)

@@ -18,25 +18,25 @@ import (
 func (vm *VM) Restamp(a *Action, now time.Time) {
 	switch a.Op {
 	case Mark:
-		why := ArgsOf[MarkArgs](a.Args).Why
-		chosen := vm.Marked && (vm.Why != WhyPowerCycle || why == WhyPowerCycle)
+		why := ArgsOf[MarkArgs](a.Args).Reason
+		chosen := vm.Marked && (vm.MarkReason != MarkReasonPowerCycle || why == MarkReasonPowerCycle)
 		if !chosen {
 			vm.MarkedAt = now
 		}
 		if !chosen || why != "" {
-			vm.Why = why
+			vm.MarkReason = why
 		}
 		vm.Marked, vm.Generation = true, max(vm.Generation, a.Generation)
 	case Unmark:
 		vm.unmark()
 		vm.Generation = max(vm.Generation, a.Generation)
-		if !SameBoot(vm.Shutdown.Boot, vm.Boot) { // the VM was powered off or on since its guest was asked
+		if !SameBoot(vm.Shutdown.Boot, vm.BootTime) { // the VM was powered off or on since its guest was asked
 			vm.Shutdown = Moment{}
 		}
 	case ShutdownGuest:
 		vm.Generation = max(vm.Generation, a.Generation)
 	case Reconfigure:
-		if vm.Why == WhyPowerCycle && !ArgsOf[ResizeArgs](a.Args).Hot {
+		if vm.MarkReason == MarkReasonPowerCycle && !ArgsOf[ResizeArgs](a.Args).Hot {
 			vm.unmark()
 		}
 	}
@@ -45,9 +45,9 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 // Stays reports whether a VM of a group is a member that no server is about to remove, whether or not the VM runs. The server removes no VM that vCenter
 // can't reach, so such a member stays.
 func (vm *VM) Stays() bool {
-	return vm.Quarantined.IsZero() && !vm.Standby && !vm.IsTemplate && (!vm.Marked || vm.Why == WhyPowerCycle || !vm.Reachable)
+	return vm.Quarantined.IsZero() && !vm.Standby && !vm.IsTemplate && (!vm.Marked || vm.MarkReason == MarkReasonPowerCycle || !vm.Reachable)
 }
 
 func (vm *VM) unmark() {
-	vm.Marked, vm.MarkedAt, vm.Why, vm.Quarantined = false, time.Time{}, "", time.Time{}
+	vm.Marked, vm.MarkedAt, vm.MarkReason, vm.Quarantined = false, time.Time{}, "", time.Time{}
 }

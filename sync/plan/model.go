@@ -21,13 +21,13 @@ func Apply(o *Observed, a Action) {
 		s.Quarantine = "(new quarantine)"
 	case Clone:
 		of := ArgsOf[CloneArgs](a.Args)
-		moRef := "new-" + a.VM
+		moRef := "new-" + a.Key
 		for s.IsGone(moRef, "") || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) ||
 			slices.ContainsFunc(s.Vanished, func(x Vanished) bool { return x.MoRef == moRef }) {
 			moRef += "-again"
 		}
 		s.VMs = append(s.VMs, VM{
-			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: of.Revision, Generation: a.Generation,
+			MoRef: moRef, Name: a.Key, Ordinal: a.Ordinal, Revision: of.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: of.CPU, MemoryMB: of.MemoryMB, VCenter: s.VCenter, Folder: of.Folder,
 			Fingerprint: of.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
 			Prepared: a.unprepared(), Disks: a.disks(false), Standby: of.Standby, Template: a.template(), Allocation: a.allocation(), ClonedFor: a.clonedFor(),
@@ -70,7 +70,7 @@ func (o *Observed) answer(vm *VM, op Op) {
 	if of == nil {
 		of = map[string]Answer{}
 	}
-	of[vm.MoRef] = Answer{Address: AskedAddress(vm.Reached()), Concluded: Answering, Refused: o.Answers.NoneAllowed}
+	of[vm.MoRef] = Answer{Address: AskedAddress(vm.ServiceAddresses()), Concluded: Answering, Refused: o.Answers.NoneAllowed}
 	o.Answers.Of = of
 }
 
@@ -79,7 +79,7 @@ func AnswerSoon(o *Observed) {
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
 		a := o.Answers.Of[vm.MoRef]
-		if address := AskedAddress(vm.Reached()); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Suppressed {
+		if address := AskedAddress(vm.ServiceAddresses()); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Suppressed {
 			o.answer(vm, PowerOn)
 		}
 	}
@@ -216,16 +216,16 @@ func (vm *VM) change(a Action, now time.Time) {
 	vm.Restamp(&a, now)
 	switch a.Op {
 	case PowerOn:
-		vm.Power, vm.Boot, vm.Standby, vm.Generation = PoweredOn, now, false, max(vm.Generation, a.Generation)
+		vm.Power, vm.BootTime, vm.Standby, vm.Generation = PoweredOn, now, false, max(vm.Generation, a.Generation)
 		vm.bootGuest()
 	case Reset:
 		vm.Restarted = now
 		vm.bootGuest()
 	case PowerOff, ShutdownGuest:
 		if a.Op == ShutdownGuest {
-			vm.Shutdown = Moment{At: now, Boot: vm.Boot}
+			vm.Shutdown = Moment{At: now, Boot: vm.BootTime}
 		}
-		vm.Power, vm.Boot, vm.Tools, vm.Reported, vm.IPs, vm.Untaken = PoweredOff, time.Time{}, false, false, nil, nil
+		vm.Power, vm.BootTime, vm.Tools, vm.Reported, vm.IPs, vm.UnreportedAddresses = PoweredOff, time.Time{}, false, false, nil, nil
 	case Reconfigure:
 		to := ArgsOf[ResizeArgs](a.Args)
 		if vm.CPU, vm.MemoryMB = to.CPU, to.MemoryMB; to.Like != nil {
@@ -255,7 +255,7 @@ func (vm *VM) change(a Action, now time.Time) {
 
 func (vm *VM) bootGuest() {
 	if vm.Tools = true; len(vm.IPs) == 0 {
-		vm.IPs = vm.Given()
+		vm.IPs = vm.StaticAddresses()
 	}
 	if len(vm.IPs) == 0 {
 		vm.IPs = []string{fmt.Sprintf("198.18.%d.%d", vm.Ordinal/250%256, vm.Ordinal%250+1)} // from a network that is reserved for tests (RFC 2544)

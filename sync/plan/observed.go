@@ -24,9 +24,9 @@ func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 type Observed struct {
 	// Group is the VmGroup: spec, metadata and the status that is stored now. planner.Make does not change it.
 	Group *v1alpha1.VmGroup
-	// Noticed is the newest status that this process has planned; nil if none. Kubernetes may not have stored it yet: the planner takes from
+	// LastPlannedStatus is the newest status that this process has planned; nil if none. Kubernetes may not have stored it yet: the planner takes from
 	// it when a new condition or a changed readiness began.
-	Noticed *v1alpha1.VmGroupStatus
+	LastPlannedStatus *v1alpha1.VmGroupStatus
 	// Finalizing reports whether Metacontroller called /finalize. A Group that has a deletionTimestamp is to be removed;
 	// without one, the group's CompositeController no longer selects it, and the server removes nothing.
 	Finalizing bool
@@ -319,7 +319,7 @@ type VM struct {
 	MoRef string
 	// Name is the VM's present name: an admin may have renamed it.
 	Name string
-	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: the VM is chosen to be taken down, for the reason Why.
+	// Ordinal, Revision, Generation and Marked come from the stamp. Marked: the VM is chosen to be taken down, for MarkReason.
 	Ordinal    int32
 	Revision   string
 	Generation int64
@@ -335,20 +335,20 @@ type VM struct {
 	Customization Customization
 	CPU           int32
 	MemoryMB      int64
-	// IPs are the addresses that the guest reported last since Boot: they are kept while VMware Tools are silent.
+	// IPs are the addresses that the guest reported last since BootTime: they are kept while VMware Tools are silent.
 	IPs []string
-	// Untaken are the VM's static addresses that the guest doesn't report, although it reports others.
-	Untaken []string
-	Host    string
+	// UnreportedAddresses are the VM's static addresses that the guest doesn't report, although it reports others.
+	UnreportedAddresses []string
+	Host                string
 	// Folder is the moRef of the VM's folder.
 	Folder string
 	// IsTemplate reports whether the VM was converted to a template.
 	IsTemplate bool
 	// File is the datastore path of the VM's .vmx file; empty if not known.
 	File string
-	// Boot is when the VM was last powered on, by vCenter's clock; zero while it is off.
-	Boot time.Time
-	// Tools reports whether VMware Tools run in the guest now; Reported, whether they have reported since Boot.
+	// BootTime is when the VM was last powered on, by vCenter's clock; zero while it is off.
+	BootTime time.Time
+	// Tools reports whether VMware Tools run in the guest now; Reported, whether they have reported since BootTime.
 	Tools, Reported bool
 	// CPUHotAdd and MemoryHotAdd report whether the running VM can get more CPUs or memory; MaxHotMemoryMB limits that memory (0: unknown).
 	CPUHotAdd, MemoryHotAdd bool
@@ -368,8 +368,8 @@ type VM struct {
 	// Fingerprint is the template's at the clone; Template is what spec.template was then, empty if an older version of the server cloned the
 	// VM.
 	Fingerprint, Template string
-	// Why is why the VM is marked. Quarantined is since when it has been in quarantine; zero if it isn't.
-	Why         Why
+	// MarkReason is why the VM is marked. Quarantined is since when it has been in quarantine; zero if it isn't.
+	MarkReason  MarkReason
 	Quarantined time.Time
 	// Shutdown is the last time that the guest was asked to shut down.
 	Shutdown Moment
@@ -398,36 +398,36 @@ type VM struct {
 	ClonedFor string
 }
 
-// Why is why a member is marked: it is to be removed, or to be power-cycled.
-type Why string
+// MarkReason is why a member is marked: it is to be removed, or to be power-cycled.
+type MarkReason string
 
-// The reasons for a mark. A member with WhyPowerCycle isn't removed: it is powered off, resized, and powered on again.
+// The reasons for a mark. A member with MarkReasonPowerCycle isn't removed: it is powered off, resized, and powered on again.
 const (
-	WhyScaleIn Why = "ScaleIn"
-	WhyUpdate  Why = "Update"
-	WhyResize  Why = "Resize"
-	WhyHealing Why = "Healing"
-	WhyReplace Why = "Replace"
-	// WhyDuplicate: another VM is the member. The server keeps this VM in quarantine without a time limit.
-	WhyDuplicate Why = "Duplicate"
+	MarkReasonScaleIn MarkReason = "ScaleIn"
+	MarkReasonUpdate  MarkReason = "Update"
+	MarkReasonResize  MarkReason = "Resize"
+	MarkReasonHealing MarkReason = "Healing"
+	MarkReasonReplace MarkReason = "Replace"
+	// MarkReasonDuplicate: another VM is the member. The server keeps this VM in quarantine without a time limit.
+	MarkReasonDuplicate MarkReason = "Duplicate"
 
-	WhyPowerCycle Why = "PowerCycle"
+	MarkReasonPowerCycle MarkReason = "PowerCycle"
 )
 
 // HasReported reports whether VMware Tools have reported since the VM was powered on.
 func (vm *VM) HasReported() bool { return vm.Tools || vm.Reported || len(vm.IPs) > 0 }
 
-// Reached returns the addresses at which clients reach a running VM, the best first: those that the guest reported last since the VM was
+// ServiceAddresses returns the addresses at which clients reach a running VM, the best first: those that the guest reported last since the VM was
 // powered on; or, if it has reported none, the VM's static addresses.
-func (vm *VM) Reached() []string {
+func (vm *VM) ServiceAddresses() []string {
 	if len(vm.IPs) > 0 {
 		return vm.IPs
 	}
-	return vm.Given()
+	return vm.StaticAddresses()
 }
 
-// Given returns the VM's static addresses, by adapter. An adopted VM has none.
-func (vm *VM) Given() []string {
+// StaticAddresses returns the VM's static addresses, by adapter. An adopted VM has none.
+func (vm *VM) StaticAddresses() []string {
 	if vm.Former != (Former{}) {
 		return nil
 	}
@@ -435,16 +435,16 @@ func (vm *VM) Given() []string {
 }
 
 // MarkedForRemoval reports whether the VM has a mark, and not only that of a power cycle.
-func (vm *VM) MarkedForRemoval() bool { return vm.Marked && vm.Why != WhyPowerCycle }
+func (vm *VM) MarkedForRemoval() bool { return vm.Marked && vm.MarkReason != MarkReasonPowerCycle }
 
-// Moment is a time while a VM was on, and the VM's Boot then, which shows whether the VM was powered on again
+// Moment is a time while a VM was on, and the VM's BootTime then, which shows whether the VM was powered on again
 // since, without comparing vCenter's clock with the server's.
 type Moment struct{ At, Boot time.Time }
 
 // bootTolerance is shorter than the power cycle of any VM.
 const bootTolerance = 2 * time.Second
 
-// SameBoot reports whether two readings of a VM's Boot are of the same power-on; a zero reading is of none. vCenter derives the time from
+// SameBoot reports whether two readings of a VM's BootTime are of the same power-on; a zero reading is of none. vCenter derives the time from
 // what the host reports (all VMs of one host of a recorded vCenter 8.0.1 share their fraction of a second), so after a vMotion or a
 // reconnect of the host a reading may differ by a fraction of a second.
 func SameBoot(a, b time.Time) bool {
@@ -507,8 +507,8 @@ type Pending struct {
 	// Home is the home of the folder that a Clone clones into (Home.String), and Standby reports whether it makes a standby member.
 	Home    string
 	Standby bool
-	// Why is the reason that a Mark writes into the stamp.
-	Why Why
+	// MarkReason is the reason that a Mark writes into the stamp.
+	MarkReason MarkReason
 	// Tried is a step for the same VM that failed before this one began, and that may have taken the VM down (Op.TakesDown); empty if there
 	// was none.
 	Tried Op
@@ -527,7 +527,7 @@ func (o *Observed) AnyRunning() bool {
 	return false
 }
 
-// Keys of actions that concern no single member, in Action.VM and Observed.Pending. No VM has such a name.
+// Keys of actions that concern no single member, in Action.Key and Observed.Pending. No VM has such a name.
 const (
 	FolderKey  = ""
 	ConfirmKey = "*"

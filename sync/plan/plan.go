@@ -40,7 +40,7 @@ type Result struct {
 
 // Wants reports whether the plan has that step for that member.
 func (r *Result) Wants(vm string, op Op) bool {
-	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.VM == vm && a.Op == op })
+	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Key == vm && a.Op == op })
 }
 
 // Step is an action in a forecast. All steps of one round can run at once; a round begins when the previous one

@@ -249,10 +249,10 @@ func ReportSteps(actions []Action) []StepReport {
 
 // MemberName is the name of the member that an action concerns; empty if it concerns no single one.
 func (a Action) MemberName() string {
-	if !a.MemberKey() {
+	if !a.ConcernsMember() {
 		return ""
 	}
-	return a.VM
+	return a.Key
 }
 
 // ReportFaults returns the unusual conditions that are True, and the faults of pending actions.
@@ -334,7 +334,7 @@ func Recall(listed []Listed, reports func() []Report) {
 			}
 			for k := range all[at].Members {
 				m := &all[at].Members[k]
-				if m.MoRef != vm.MoRef || m.BootTime.IsZero() || !SameBoot(m.BootTime.Time, vm.Boot) {
+				if m.MoRef != vm.MoRef || m.BootTime.IsZero() || !SameBoot(m.BootTime.Time, vm.BootTime) {
 					continue
 				}
 				if !cloned {

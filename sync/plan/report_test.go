@@ -30,9 +30,9 @@ func TestTheTemplatesThatMembersWereClonedFromAreKnown(t *testing.T) {
 	spec := v1alpha1.VmGroupSpec{Template: "b"}
 	o := Observed{Group: &v1alpha1.VmGroup{Spec: spec}}
 	for ordinal, template := range []string{"c", "a", "b", "", "a"} {
-		Apply(&o, Action{Op: Clone, VM: MemberName("web", int32(ordinal)), Ordinal: int32(ordinal), Args: CloneArgs{Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: template}}}})
+		Apply(&o, Action{Op: Clone, Key: MemberName("web", int32(ordinal)), Ordinal: int32(ordinal), Args: CloneArgs{Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: template}}}})
 	}
-	Apply(&o, Action{Op: Clone, VM: "web-8", Ordinal: 8, Args: CloneArgs{Standby: true, Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: "standby"}}}})
+	Apply(&o, Action{Op: Clone, Key: "web-8", Ordinal: 8, Args: CloneArgs{Standby: true, Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: "standby"}}}})
 	if got := o.FormerTemplates(); !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("got the former templates %q; want a and c", got)
 	}

@@ -50,12 +50,12 @@ func (o *Observed) Record(moRef string, i int) *v1alpha1.Member {
 	return recordIn(o.Group.Status.Members, moRef, i)
 }
 
-// NoticedRecord returns the status of a VM as this process planned it last; nil if there is none.
-func (o *Observed) NoticedRecord(moRef string, i int) *v1alpha1.Member {
-	if o.Noticed == nil {
+// LastPlannedRecord returns the status of a VM as this process planned it last; nil if there is none.
+func (o *Observed) LastPlannedRecord(moRef string, i int) *v1alpha1.Member {
+	if o.LastPlannedStatus == nil {
 		return nil
 	}
-	return recordIn(o.Noticed.Members, moRef, i)
+	return recordIn(o.LastPlannedStatus.Members, moRef, i)
 }
 
 func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
@@ -70,10 +70,10 @@ func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
 	return nil
 }
 
-// NoticedConditions are the conditions as this process planned them last.
-func (o *Observed) NoticedConditions() []metav1.Condition {
-	if o.Noticed == nil {
+// LastPlannedConditions are the conditions as this process planned them last.
+func (o *Observed) LastPlannedConditions() []metav1.Condition {
+	if o.LastPlannedStatus == nil {
 		return nil
 	}
-	return o.Noticed.Conditions
+	return o.LastPlannedStatus.Conditions
 }

@@ -83,7 +83,7 @@ func (s *steps) adoptOne(m *member, why string) {
 	case s.facts.Related.Fault != nil:
 		s.faults = append(s.faults, plan.FaultOf{Who: m.Former.Entry, Fault: *s.facts.Related.Fault})
 	default:
-		m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 			Args: plan.AdoptArgs{Entry: m.Former.Entry, Details: details, Revision: s.facts.revision, Fingerprint: s.facts.State.Template.Fingerprint}, Generation: s.facts.Group.Generation,
 			Reason: why}))
 	}
@@ -112,7 +112,7 @@ func (d *decision) whyAdopt(m *member) string {
 
 // finishAdoption moves and renames an adopted member to a member's folder and name, once.
 func (s *steps) finishAdoption(m *member, why string) {
-	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why}
+	a := plan.Action{Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why}
 	switch {
 	case m.VM.Folder == m.Former.Folder && m.VM.Folder != s.facts.State.Folder:
 		if s.facts.State.Folder == "" {

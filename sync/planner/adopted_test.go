@@ -16,8 +16,8 @@ import (
 func TestAnAdoptedVMDiffersInNothingThatItHadBefore(t *testing.T) {
 	t.Parallel()
 	differs := []string{"CPU", "MemoryMB", "Allocation", "Revision", "Addresses", "Fingerprint", "Created"}
-	place := []string{"MoRef", "Name", "Ordinal", "Folder", "Home", "VCenter", "InstanceUUID", "Former"}                      // which VM it is, and where
-	state := []string{"Reachable", "Unreachable", "Marked", "Why", "MarkedAt", "Quarantined", "Standby", "Prepared", "Power"} // what is done with it
+	place := []string{"MoRef", "Name", "Ordinal", "Folder", "Home", "VCenter", "InstanceUUID", "Former"}                             // which VM it is, and where
+	state := []string{"Reachable", "Unreachable", "Marked", "MarkReason", "MarkedAt", "Quarantined", "Standby", "Prepared", "Power"} // what is done with it
 	fields := reflect.TypeFor[plan.VM]()
 	for i := range fields.NumField() {
 		name := fields.Field(i).Name
@@ -31,7 +31,7 @@ func TestAnAdoptedVMDiffersInNothingThatItHadBefore(t *testing.T) {
 		o.State.Template.Fingerprint = "now"
 		addMembers(&o, 1, func(m *plan.VM) {
 			m.Former, m.Folder, m.Created, m.Fingerprint, m.Disks = plan.Former{Entry: "vm-100", Name: m.Name, Folder: "group-v9"}, "group-v7", now.Add(-time.Hour), "now", ""
-			m.Tools, m.Boot = true, now.Add(-2*time.Hour)
+			m.Tools, m.BootTime = true, now.Add(-2*time.Hour)
 			switch x := reflect.ValueOf(m).Elem().Field(i); {
 			case x.Type() == reflect.TypeFor[time.Time]():
 				x.Set(reflect.ValueOf(now.Add(-48 * time.Hour)))

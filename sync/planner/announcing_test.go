@@ -13,17 +13,17 @@ import (
 // Two replicas mark different members at once, and each sees the other's mark before its own has returned. If both took
 // down the other's, two would be down where one can be. (Found by the model in test/world, seed 102521.)
 func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
-	for _, why := range []plan.Why{plan.WhyUpdate, plan.WhyPowerCycle} {
+	for _, why := range []plan.MarkReason{plan.MarkReasonUpdate, plan.MarkReasonPowerCycle} {
 		o := observed(4)
 		addMembers(&o, 4, func(m *plan.VM) {
-			if why == plan.WhyPowerCycle {
+			if why == plan.MarkReasonPowerCycle {
 				m.CPU++
 			} else {
 				m.Revision = "0123456789"
 			}
 		})
 		theirs, ours := &o.State.VMs[3], &o.State.VMs[2]
-		theirs.Marked, theirs.Why = true, why
+		theirs.Marked, theirs.MarkReason = true, why
 		takesDown := func() bool {
 			r := planner.Make(o)
 			return r.Wants(theirs.Name, plan.PowerOff) || r.Wants(theirs.Name, plan.ShutdownGuest)
@@ -31,7 +31,7 @@ func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
 		if !takesDown() {
 			t.Fatalf("%s: the marked member is not taken down: the test proves nothing", why)
 		}
-		o.Pending = map[string]plan.Pending{ours.Name: {Op: plan.Mark, Ordinal: ours.Ordinal, MoRef: ours.MoRef, State: plan.Running, Why: why}}
+		o.Pending = map[string]plan.Pending{ours.Name: {Op: plan.Mark, Ordinal: ours.Ordinal, MoRef: ours.MoRef, State: plan.Running, MarkReason: why}}
 		if takesDown() {
 			t.Errorf("%s: a member that serves is taken down by another replica's mark, while that of ours is running", why)
 		}
@@ -66,11 +66,11 @@ func TestNoMoreMembersHaveMarksThanCanGo(t *testing.T) {
 		terminating := map[string]bool{}
 		for range rapid.IntRange(1, 2).Draw(t, "marks") {
 			m := &o.State.VMs[rapid.IntRange(0, len(o.State.VMs)-1).Draw(t, "marked")]
-			why := rapid.SampledFrom([]plan.Why{plan.WhyPowerCycle, plan.WhyPowerCycle, plan.WhyUpdate, plan.WhyScaleIn}).Draw(t, "why")
+			why := rapid.SampledFrom([]plan.MarkReason{plan.MarkReasonPowerCycle, plan.MarkReasonPowerCycle, plan.MarkReasonUpdate, plan.MarkReasonScaleIn}).Draw(t, "why")
 			if terminating[m.MoRef] = true; rapid.Bool().Draw(t, "is being written") {
-				o.Pending[m.Name] = plan.Pending{Op: plan.Mark, Ordinal: m.Ordinal, MoRef: m.MoRef, State: plan.Running, Why: why}
+				o.Pending[m.Name] = plan.Pending{Op: plan.Mark, Ordinal: m.Ordinal, MoRef: m.MoRef, State: plan.Running, MarkReason: why}
 			} else {
-				m.Marked, m.Why, m.MarkedAt = true, why, now
+				m.Marked, m.MarkReason, m.MarkedAt = true, why, now
 			}
 		}
 		before := servingBut(&o, nil, terminating)

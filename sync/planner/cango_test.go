@@ -36,7 +36,7 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 		{chosen, none, map[string]func(*decision, *member){
 			"it is not selected":                 func(_ *decision, m *member) { m.fate = remains },
 			"it is not marked":                   func(_ *decision, m *member) { m.Marked = false },
-			"it is marked for a power cycle":     func(_ *decision, m *member) { m.Why = plan.WhyPowerCycle },
+			"it is marked for a power cycle":     func(_ *decision, m *member) { m.MarkReason = plan.MarkReasonPowerCycle },
 			"another member's mark is withdrawn": func(d *decision, _ *member) { d.withdrawing = true },
 			"it is being drained":                drain,
 			"a mark is being written": func(d *decision, _ *member) {
@@ -58,7 +58,7 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 		{expired, none, map[string]func(*decision, *member){
 			"its time is not over":      func(_ *decision, m *member) { m.Quarantined = now },
 			"an operator powered it on": func(_ *decision, m *member) { m.Power = plan.PoweredOn },
-			"another VM is the member":  func(_ *decision, m *member) { m.Why = plan.WhyDuplicate },
+			"another VM is the member":  func(_ *decision, m *member) { m.MarkReason = plan.MarkReasonDuplicate },
 		}},
 		{duplicate, another, map[string]func(*decision, *member){
 			"it is the member": func(_ *decision, m *member) { m.duplicate = false },

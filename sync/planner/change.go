@@ -12,7 +12,7 @@ import (
 // be asked, the VM is powered off. takeDown reports whether nothing blocks that. In a deletion, the stamp that precedes the request to
 // the guest has the deletion's generation: a replica that knows only an older one stops acting.
 func (s *steps) takeDown(m *member, reason string) bool {
-	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.facts.Finalizing, Leaves: s.mustLeave(m),
+	a := plan.Action{Op: plan.PowerOff, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.facts.Finalizing, Leaves: s.mustLeave(m),
 		Args: plan.PowerOffArgs{Deleted: s.facts.Finalizing}, Reason: reason}
 	p := s.facts.Pending[m.name]
 	switch {
@@ -41,14 +41,14 @@ func (s *steps) prepare(m *member, reason string) bool {
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
 	}
-	return s.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: details, Reason: reason,
+	return s.act(plan.Action{Op: plan.Prepare, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: details, Reason: reason,
 		Generation: s.facts.Group.Generation})
 }
 
 // setDisksOf changes the disks of a member, and reports whether nothing blocks that.
 func (s *steps) setDisksOf(m *member, reason string) bool {
 	details, _ := s.facts.details(m.Ordinal)
-	unblocked := s.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+	unblocked := s.act(plan.Action{Op: plan.SetDisks, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: s.facts.Group.Generation, Args: details, Reason: reason})
 	if p := s.facts.Pending[m.name]; !unblocked && p.Fault.NeedsOperator {
 		s.diskFaults = append(s.diskFaults, plan.FaultOf{Who: m.name, Fault: p.Fault})
@@ -62,7 +62,7 @@ func (s *steps) createFolder() bool {
 		s.waitCall = true
 		return true
 	}
-	return s.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &s.facts.Group.Spec}, Reason: "members need the group's folder " + s.facts.Group.Namespace + "/" + s.facts.Group.Name})
+	return s.act(plan.Action{Op: plan.CreateFolder, Key: plan.FolderKey, Args: &plan.Details{Spec: &s.facts.Group.Spec}, Reason: "members need the group's folder " + s.facts.Group.Namespace + "/" + s.facts.Group.Name})
 }
 
 // resizeArgs are the size that the spec gives to a member.
@@ -77,7 +77,7 @@ func (f *facts) resizeArgs(m *member, hot bool) plan.ResizeArgs {
 }
 
 func (f *facts) promotion(m *member, reason string) plan.Action {
-	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
+	return plan.Action{Op: plan.PowerOn, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
 		Generation: f.Group.Generation, Reason: reason}
 }
 

@@ -64,9 +64,9 @@ func (s *sets) examine(i int) {
 	m := &s.members[i]
 	m.uncustomized = s.facts.uncustomized(m, i)
 	if s.facts.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // where the probe got an answer, even if the guest reports nothing
-		m.IPs = m.Reached()
+		m.IPs = m.ServiceAddresses()
 	}
-	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.facts.isAnswering(m, i)
+	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.UnreportedAddresses) == 0 && s.facts.isAnswering(m, i)
 	m.since = s.facts.readySince(m, i)
 	s.wake.note(m.haltsUntil)
 	m.serving = m.ready && !m.halting() && !s.facts.takenDown(m)
@@ -100,13 +100,13 @@ func (f *facts) isReady(m *member, i int) bool {
 	case v1alpha1.ReadyGuestIP:
 		return len(m.IPs) > 0
 	}
-	return len(m.Given()) == 0 || len(m.IPs) > 0 || f.wasReady(m, i)
+	return len(m.StaticAddresses()) == 0 || len(m.IPs) > 0 || f.wasReady(m, i)
 }
 
 // readySince returns when the member's readiness last changed. The status keeps that time, as a Pod's Ready condition does. If the status is
 // lost or stale, the server waits longer, never shorter.
 func (f *facts) readySince(m *member, i int) time.Time {
-	since := plan.Since(plan.SeenReady(f.Record(m.MoRef, i), m.ready), plan.SeenReady(f.NoticedRecord(m.MoRef, i), m.ready))
+	since := plan.Since(plan.SeenReady(f.Record(m.MoRef, i), m.ready), plan.SeenReady(f.LastPlannedRecord(m.MoRef, i), m.ready))
 	if since.IsZero() {
 		return f.Now.UTC().Truncate(time.Second)
 	}

@@ -13,7 +13,7 @@ func (f *facts) uncustomized(m *member, i int) plan.CustomizationState {
 	if c.State == plan.CustomizationRunning || c.State == "" {
 		return c.State
 	}
-	if r := f.Record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
+	if r := f.Record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.BootTime.After(c.Ended) && !c.Ended.IsZero() {
 		return ""
 	}
 	return c.State

@@ -26,7 +26,7 @@ func TestAMemberIsReadyOnceItsGuestIsCustomized(t *testing.T) {
 		"failed":                             {state: plan.CustomizationFailed, shown: true},
 		"failed, of a group without":         {state: plan.CustomizationFailed, ready: true, change: func(o *plan.Observed, _ *plan.VM) { o.Group.Spec.CustomizationSpec = "" }},
 		"failed before it was adopted":       {state: plan.CustomizationFailed, ready: true, change: func(_ *plan.Observed, m *plan.VM) { m.Former.Name = "old" }},
-		"failed, and powered off and on":     {state: plan.CustomizationFailed, ready: true, shown: true, change: func(_ *plan.Observed, m *plan.VM) { m.Boot = m.Customization.Ended.Add(time.Minute) }},
+		"failed, and powered off and on":     {state: plan.CustomizationFailed, ready: true, shown: true, change: func(_ *plan.Observed, m *plan.VM) { m.BootTime = m.Customization.Ended.Add(time.Minute) }},
 		"failed, and ready to older servers": {state: plan.CustomizationFailed, ready: true, shown: true, change: wasReady},
 		"running, and ready before":          {state: plan.CustomizationRunning, change: wasReady},
 	} {
@@ -34,7 +34,7 @@ func TestAMemberIsReadyOnceItsGuestIsCustomized(t *testing.T) {
 		o.Group.Spec.CustomizationSpec = "linux"
 		addMembers(&o, 1)
 		m := &o.State.VMs[0]
-		m.Customization = plan.Customization{State: c.state, Error: "NetworkSetupFailed", Ended: m.Boot.Add(time.Minute)}
+		m.Customization = plan.Customization{State: c.state, Error: "NetworkSetupFailed", Ended: m.BootTime.Add(time.Minute)}
 		if c.change != nil {
 			c.change(&o, m)
 			m.Revision = plan.Revision(&o.Group.Spec)

@@ -27,9 +27,9 @@ func down(r plan.Result) bool {
 }
 
 // marked marks a member as a replica of the server would have a minute ago.
-func marked(o *plan.Observed, i int, why plan.Why) {
+func marked(o *plan.Observed, i int, why plan.MarkReason) {
 	m := &o.State.VMs[i]
-	m.Marked, m.Why, m.MarkedAt = true, why, now.Add(-time.Minute)
+	m.Marked, m.MarkReason, m.MarkedAt = true, why, now.Add(-time.Minute)
 }
 
 // The server marks a member before it power-cycles the member, as before a removal. (Found by TestChaos, seed 26: two replicas of the server
@@ -42,13 +42,13 @@ func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T)
 		if len(r.Actions) != 1 || r.Actions[0].Op != op || r.Actions[0].Marked != (op == plan.ShutdownGuest) {
 			t.Fatalf("not just %s: %+v", op, r.Actions)
 		}
-		if op == plan.Mark && plan.ArgsOf[plan.MarkArgs](r.Actions[0].Args).Why != plan.WhyPowerCycle {
-			t.Errorf("the mark's reason is %q", plan.ArgsOf[plan.MarkArgs](r.Actions[0].Args).Why)
+		if op == plan.Mark && plan.ArgsOf[plan.MarkArgs](r.Actions[0].Args).Reason != plan.MarkReasonPowerCycle {
+			t.Errorf("the mark's reason is %q", plan.ArgsOf[plan.MarkArgs](r.Actions[0].Args).Reason)
 		}
 		plan.Apply(&o, r.Actions[0])
 	}
 	for _, m := range o.State.VMs {
-		if m.Marked || m.Why != "" {
+		if m.Marked || m.MarkReason != "" {
 			t.Errorf("%s is still marked", m.Name)
 		}
 	}
@@ -56,8 +56,8 @@ func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T)
 
 func TestOnlyAsManyAreMarkedForTheirSizeAsCanBeDown(t *testing.T) {
 	o := toBeCycled(4)
-	marked(&o, 1, plan.WhyPowerCycle)
-	marked(&o, 3, plan.WhyPowerCycle)
+	marked(&o, 1, plan.MarkReasonPowerCycle)
+	marked(&o, 3, plan.MarkReasonPowerCycle)
 	r := planner.Make(o)
 	if len(r.Actions) != 1 || r.Actions[0].Op != plan.Unmark {
 		t.Errorf("two are marked, and one can be down; it does %+v", r.Actions)
@@ -67,7 +67,7 @@ func TestOnlyAsManyAreMarkedForTheirSizeAsCanBeDown(t *testing.T) {
 		t.Errorf("two can be down, and no member serves with its new size; it does %+v", r.Actions)
 	}
 	first := &o.State.VMs[0]
-	first.CPU, first.Boot = 1, now
+	first.CPU, first.BootTime = 1, now
 	if r := planner.Make(o); !r.Wants("web-1", plan.ShutdownGuest) || !r.Wants("web-3", plan.ShutdownGuest) || len(r.Actions) != 2 {
 		t.Errorf("two can be down, and one serves with its new size; it does %+v", r.Actions)
 	}
@@ -76,7 +76,7 @@ func TestOnlyAsManyAreMarkedForTheirSizeAsCanBeDown(t *testing.T) {
 func TestAMemberMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 	o := toBeCycled(2)
 	o.Group.Spec.Service = &v1alpha1.Service{DrainSeconds: 30}
-	marked(&o, 1, plan.WhyPowerCycle)
+	marked(&o, 1, plan.MarkReasonPowerCycle)
 	o.State.VMs[1].MarkedAt = now.Add(-10 * time.Second)
 	r := planner.Make(o)
 	if down(r) {
@@ -96,10 +96,10 @@ func TestUnreadyMembersGoBeforeAServingOneMarkedForItsSize(t *testing.T) {
 	*o.Group.Spec.Replicas = 2
 	o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
 	o.State.VMs[0].Tools = false
-	marked(&o, 2, plan.WhyPowerCycle)
+	marked(&o, 2, plan.MarkReasonPowerCycle)
 	for _, a := range planner.Make(o).Actions {
-		if marks(a, plan.WhyScaleIn) && a.VM != "web-0" {
-			t.Errorf("%s goes, and web-0 is not ready", a.VM)
+		if marks(a, plan.MarkReasonScaleIn) && a.Key != "web-0" {
+			t.Errorf("%s goes, and web-0 is not ready", a.Key)
 		}
 	}
 }
@@ -107,9 +107,9 @@ func TestUnreadyMembersGoBeforeAServingOneMarkedForItsSize(t *testing.T) {
 // While the Mark of another member fails, the marked member keeps its mark.
 func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	o := toBeCycled(3)
-	marked(&o, 2, plan.WhyPowerCycle)
+	marked(&o, 2, plan.MarkReasonPowerCycle)
 	o.State.VMs[2].Generation = o.Group.Generation
-	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.State.VMs[1].MoRef,
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, MarkReason: plan.MarkReasonPowerCycle, Ordinal: 1, MoRef: o.State.VMs[1].MoRef,
 		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it isn't allowed", NeedsOperator: true}}}
 	if r := planner.Make(o); !r.Wants("web-2", plan.ShutdownGuest) || r.Wants("web-2", plan.Unmark) {
 		t.Errorf("it does %+v", r.Actions)
@@ -120,10 +120,10 @@ func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 // serve.
 func TestAMemberHaltingForItsSizeStaysMarkedAndOnWhileTooFewServe(t *testing.T) {
 	o := toBeCycled(3)
-	marked(&o, 2, plan.WhyPowerCycle)
+	marked(&o, 2, plan.MarkReasonPowerCycle)
 	m := &o.State.VMs[2]
-	m.Boot = now.Add(-time.Hour)
-	m.Shutdown = plan.Moment{At: now.Add(-70 * time.Second), Boot: m.Boot} // its time is over
+	m.BootTime = now.Add(-time.Hour)
+	m.Shutdown = plan.Moment{At: now.Add(-70 * time.Second), Boot: m.BootTime} // its time is over
 	if r := planner.Make(o); !r.Wants("web-2", plan.PowerOff) {
 		t.Fatalf("enough serve, and it does %+v", r.Actions)
 	}

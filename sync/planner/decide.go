@@ -54,7 +54,7 @@ func decide(s *sets) *decision {
 func (d *decision) conclude(m *member) {
 	switch {
 	case m.becomes != "":
-	case m.nominated == plan.WhyHealing:
+	case m.nominated == plan.MarkReasonHealing:
 		m.becomes = plan.Heal
 	case m.nominated != "":
 		m.becomes = plan.Update

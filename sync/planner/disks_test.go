@@ -102,7 +102,7 @@ func TestADiskIsDeletedOnceTheStatusHasItWithTheVMThatGoes(t *testing.T) {
 	o := observed(1)
 	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenScaled: v1alpha1.RetentionDelete}}}
 	m := vm(&o, 0)
-	m.Power, m.Marked, m.Why, m.Prepared = plan.PoweredOff, true, plan.WhyScaleIn, plan.PreparationOf(&o.Group.Spec)
+	m.Power, m.Marked, m.MarkReason, m.Prepared = plan.PoweredOff, true, plan.MarkReasonScaleIn, plan.PreparationOf(&o.Group.Spec)
 	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1})
 	o.State.VMs, o.Group.Spec.Replicas = []plan.VM{m}, in(0)
 	for moRef, want := range map[string]int{m.MoRef: 1, "": 0, "vm-of-before": 0} {
@@ -128,7 +128,7 @@ func TestADiskThatTheMemberHasIsNotDeletedForAVMInQuarantine(t *testing.T) {
 	m.Power, m.Marked, m.Prepared = plan.PoweredOff, true, plan.PreparationOf(&o.Group.Spec)
 	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1})
 	kept := m
-	kept.MoRef, kept.Name, kept.Quarantined, kept.Why = "vm-kept", "web-0-vm-kept", o.Now.Add(-time.Hour), plan.WhyDuplicate
+	kept.MoRef, kept.Name, kept.Quarantined, kept.MarkReason = "vm-kept", "web-0-vm-kept", o.Now.Add(-time.Hour), plan.MarkReasonDuplicate
 	o.State.VMs = []plan.VM{m, kept}
 	ops := map[string]plan.Op{}
 	for _, a := range planner.Make(o).Actions {
@@ -168,7 +168,7 @@ func TestAMemberGoesOnceTheStatusLeavesOutItsDisksThatAreDeleted(t *testing.T) {
 	o := observed(1)
 	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 	m := vm(&o, 0)
-	m.Power, m.Marked, m.Why, m.Revision = plan.PoweredOff, true, plan.WhyUpdate, "1234567890"
+	m.Power, m.Marked, m.MarkReason, m.Revision = plan.PoweredOff, true, plan.MarkReasonUpdate, "1234567890"
 	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1, Parted: plan.PartedDeleted})
 	o.State.VMs = []plan.VM{m}
 	o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: m.MoRef}}
@@ -186,7 +186,7 @@ func TestAVMGoesWithTheWordThatItsDisksAreKept(t *testing.T) {
 	o := observed(0)
 	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 	m := vm(&o, 0)
-	m.Power, m.Marked, m.Why, m.Prepared = plan.PoweredOff, true, plan.WhyScaleIn, plan.PreparationOf(&o.Group.Spec)
+	m.Power, m.Marked, m.MarkReason, m.Prepared = plan.PoweredOff, true, plan.MarkReasonScaleIn, plan.PreparationOf(&o.Group.Spec)
 	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1}, plan.MemberDisk{Name: "logs", ID: "disk-2", UUID: "-", SizeGiB: 1, Parted: plan.PartedDeleted})
 	o.State.VMs, o.Group.Status.Disks = []plan.VM{m}, []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: m.MoRef}}
 	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Destroy || !slices.Equal(plan.ArgsOf[plan.DestroyArgs](r.Actions[0].Args).Keeps, []string{"disk-1"}) {

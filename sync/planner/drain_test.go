@@ -19,7 +19,7 @@ func leaving(t *testing.T, drain int32) plan.Observed {
 	r := planner.Make(o)
 	apply(t, &o, &r)
 	*o.Group.Spec.Replicas = 1
-	o.State.VMs[1].Marked, o.State.VMs[1].Why, o.State.VMs[1].MarkedAt = true, plan.WhyScaleIn, o.Now
+	o.State.VMs[1].Marked, o.State.VMs[1].MarkReason, o.State.VMs[1].MarkedAt = true, plan.MarkReasonScaleIn, o.Now
 	return o
 }
 
@@ -113,8 +113,8 @@ func TestAPublishedMemberIsTakenDownOnlyAfterItsSliceRecordsTheDrain(t *testing.
 				continue
 			}
 			for key, child := range o.Children {
-				if e, is := child.Endpoints[a.VM]; is && (!e.Terminating || o.Now.Sub(e.Since) < drain) {
-					t.Fatalf("%s of %s, of which %s shows %+v", a.Op, a.VM, key, e)
+				if e, is := child.Endpoints[a.Key]; is && (!e.Terminating || o.Now.Sub(e.Since) < drain) {
+					t.Fatalf("%s of %s, of which %s shows %+v", a.Op, a.Key, key, e)
 				}
 			}
 		}

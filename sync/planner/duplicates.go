@@ -45,7 +45,7 @@ func (f *facts) findDuplicates(members []member) {
 // comparePlace orders VMs of one ordinal: the first is the member.
 func comparePlace(a, b *member) int {
 	rank := func(m *member) int {
-		switch on := m.Power == plan.PoweredOn || m.Marked && m.Why == plan.WhyPowerCycle; {
+		switch on := m.Power == plan.PoweredOn || m.Marked && m.MarkReason == plan.MarkReasonPowerCycle; {
 		case on && m.Reachable:
 			return 0
 		case on:
@@ -96,12 +96,12 @@ func (s *steps) settle(m *member, reason string) (unblocked bool) {
 	p := s.facts.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {
-	case m.MarkedForRemoval() && m.Why == plan.WhyDuplicate:
+	case m.MarkedForRemoval() && m.MarkReason == plan.MarkReasonDuplicate:
 		return s.remove(m, chosen, reason)
 	case m.Power == plan.PoweredOff && !m.hasData() && !wasOn:
 		return s.remove(m, duplicate, reason+", and this one was never powered on")
 	}
-	return s.act(s.facts.marking(m, plan.WhyDuplicate, reason))
+	return s.act(s.facts.marking(m, plan.MarkReasonDuplicate, reason))
 }
 
 // contestUnseen marks members that are off as contested, so that they aren't powered on, while a VM of their ordinal that vCenter doesn't show may

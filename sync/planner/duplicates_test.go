@@ -34,13 +34,13 @@ func TestTheReplacementStaysAndTheVMThatComesBackBesideItIsKept(t *testing.T) {
 			o.Group.Spec.Deletion.ShutdownTimeoutSeconds = new(int32)
 		}, []plan.Op{plan.Mark, plan.PowerOff, plan.Quarantine}},
 		"it is off, and was on": {func(o *plan.Observed) {
-			another(o, 1, func(x *plan.VM) { x.Power, x.Boot = plan.PoweredOff, time.Time{} })
+			another(o, 1, func(x *plan.VM) { x.Power, x.BootTime = plan.PoweredOff, time.Time{} })
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Destroy, MoRef: "vm-back", State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonDuplicateMember}}}
 		}, []plan.Op{plan.Mark, plan.Quarantine}},
 		"the replacement is off for its new size": {func(o *plan.Observed) {
 			another(o, 1, func(x *plan.VM) { x.Tools = true })
 			m := &o.State.VMs[1]
-			m.Power, m.Marked, m.Why, m.CPU, m.Boot = plan.PoweredOff, true, plan.WhyPowerCycle, 1, time.Time{}
+			m.Power, m.Marked, m.MarkReason, m.CPU, m.BootTime = plan.PoweredOff, true, plan.MarkReasonPowerCycle, 1, time.Time{}
 		}, []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Quarantine}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAKeptDuplicateIsDestroyedOrRetainedWithItsGroup(t *testing.T) {
 		o := atWork(1)
 		o.Group.Spec.Deletion.Policy = policy
 		another(&o, 0, func(x *plan.VM) {
-			x.Marked, x.Why, x.Power, x.Quarantined = true, plan.WhyDuplicate, plan.PoweredOff, now
+			x.Marked, x.MarkReason, x.Power, x.Quarantined = true, plan.MarkReasonDuplicate, plan.PoweredOff, now
 		})
 		remove(&o)
 		var done []plan.Op
@@ -112,7 +112,7 @@ func TestAKeptDuplicateIsDestroyedOrRetainedWithItsGroup(t *testing.T) {
 // Each place in the order of comparePlace decides before the next ones do.
 func TestWhichOfTwoVMsIsTheMember(t *testing.T) {
 	disks := plan.DiskText([]plan.MemberDisk{{Name: "data", SizeGiB: 1, ID: "disk-1"}})
-	off := func(x *plan.VM) { x.Power, x.Boot = plan.PoweredOff, time.Time{} }
+	off := func(x *plan.VM) { x.Power, x.BootTime = plan.PoweredOff, time.Time{} }
 	for name, c := range map[string]struct{ old, young func(*plan.VM) }{
 		"the young one is off":                           {func(*plan.VM) {}, off},
 		"the young one runs, and cannot be reached":      {func(*plan.VM) {}, func(x *plan.VM) { x.Reachable = false }},
@@ -194,10 +194,10 @@ func TestADuplicateThatServesWaitsForTheMemberOfItsOrdinal(t *testing.T) {
 		"the member boots, and one can be down": {func(o *plan.Observed, _ *plan.VM) { o.Group.Spec.Update.MaxUnavailable = of(1) }, true},
 		"the duplicate's guest is silent":       {func(o *plan.Observed, _ *plan.VM) { o.State.VMs[2].Tools = false }, true},
 		"the duplicate's guest halts": {func(o *plan.Observed, _ *plan.VM) {
-			o.State.VMs[2].Shutdown = plan.Moment{At: o.Now.Add(-30 * time.Second), Boot: o.State.VMs[2].Boot}
+			o.State.VMs[2].Shutdown = plan.Moment{At: o.Now.Add(-30 * time.Second), Boot: o.State.VMs[2].BootTime}
 		}, true},
 		"the member is off, and waits for the duplicate": {func(_ *plan.Observed, m *plan.VM) {
-			m.Power, m.Marked, m.Why, m.CPU, m.Boot = plan.PoweredOff, true, plan.WhyPowerCycle, 1, time.Time{}
+			m.Power, m.Marked, m.MarkReason, m.CPU, m.BootTime = plan.PoweredOff, true, plan.MarkReasonPowerCycle, 1, time.Time{}
 		}, true},
 	} {
 		o := atWork(2)
@@ -205,7 +205,7 @@ func TestADuplicateThatServesWaitsForTheMemberOfItsOrdinal(t *testing.T) {
 		o.Group.Spec.Deletion.ShutdownTimeoutSeconds = new(int32)
 		o.State.VMs[0].Tools, o.State.VMs[1].Created = true, o.Now.Add(-time.Minute)
 		another(&o, 1, func(x *plan.VM) {
-			x.Tools, x.Marked, x.Why, x.Boot = true, true, plan.WhyDuplicate, o.Now.Add(-time.Hour)
+			x.Tools, x.Marked, x.MarkReason, x.BootTime = true, true, plan.MarkReasonDuplicate, o.Now.Add(-time.Hour)
 		})
 		c.change(&o, &o.State.VMs[1])
 		r := planner.Make(o)
@@ -229,12 +229,12 @@ func TestAMemberIsNotPowerCycledWhileAnotherVMHasItsOrdinal(t *testing.T) {
 		o.State.VMs[0].Tools, o.State.VMs[1].CPU, o.State.VMs[1].Created = true, 1, o.Now.Add(-time.Minute)
 		if contested {
 			another(&o, 1, func(x *plan.VM) {
-				x.Tools, x.Marked, x.Why, x.Boot = true, true, plan.WhyDuplicate, o.Now.Add(-time.Hour)
+				x.Tools, x.Marked, x.MarkReason, x.BootTime = true, true, plan.MarkReasonDuplicate, o.Now.Add(-time.Hour)
 			})
 		}
 		r := planner.Make(o)
 		if cycles := slices.ContainsFunc(r.Actions, func(a plan.Action) bool {
-			return a.MoRef == o.State.VMs[1].MoRef && marks(a, plan.WhyPowerCycle)
+			return a.MoRef == o.State.VMs[1].MoRef && marks(a, plan.MarkReasonPowerCycle)
 		}); cycles != want {
 			t.Errorf("contested: %v, it is power-cycled: %v; %+v", contested, cycles, r.Actions)
 		}

@@ -34,8 +34,8 @@ func TestOnlyAMemberThatNeverRanIsReplacedWhenItsHostHasNoRoom(t *testing.T) {
 			c.change(&o)
 			goes := false
 			for _, a := range planner.Make(o).Actions {
-				goes = goes || a.VM == "web-1" && marks(a, plan.WhyHealing)
-				if a.Op == plan.Mark && a.VM == "web-0" {
+				goes = goes || a.Key == "web-1" && marks(a, plan.MarkReasonHealing)
+				if a.Op == plan.Mark && a.Key == "web-0" {
 					t.Errorf("web-0, which is not unhealthy, is marked: %+v", a)
 				}
 			}

@@ -16,7 +16,7 @@ import (
 func TestNotesThatDifferOnlyInTheMemberAreOneEvent(t *testing.T) {
 	var notes []plan.Event
 	for i, member := range []string{"web-10", "web-9", "web-9", "db"} {
-		n, worth := (&plan.Action{Op: plan.Destroy, VM: member, MoRef: fmt.Sprint("vm-", i), Reason: "scale-in"}).Event(now.Add(time.Duration(i) * time.Second))
+		n, worth := (&plan.Action{Op: plan.Destroy, Key: member, MoRef: fmt.Sprint("vm-", i), Reason: "scale-in"}).Event(now.Add(time.Duration(i) * time.Second))
 		if !worth {
 			t.Fatal("a removal is no Event")
 		}
@@ -62,12 +62,12 @@ func TestTheAPIServerAcceptsTheMessageOfAnEvent(t *testing.T) {
 func TestWhichActionsAreEvents(t *testing.T) {
 	want := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
 	for _, op := range opsOf(t) {
-		a := plan.Action{Op: op, VM: "web-0", MoRef: "vm-1", Reason: "because"}
+		a := plan.Action{Op: op, Key: "web-0", MoRef: "vm-1", Reason: "because"}
 		if n, worth := a.Event(now); worth != want[op] || worth && (n.Why != "because" || n.Key == "" || n.What == "") {
 			t.Errorf("%s is an Event: %v, %+v", op, worth, n)
 		}
 	}
-	back := plan.Action{Op: plan.Unmark, VM: plan.QuarantineName("web", 0, "vm-1"), MoRef: "vm-1", ChangeVersion: "7", Reason: "because"}
+	back := plan.Action{Op: plan.Unmark, Key: plan.QuarantineName("web", 0, "vm-1"), MoRef: "vm-1", ChangeVersion: "7", Reason: "because"}
 	if n, worth := back.Event(now); !worth || n.Reason != "MemberReturned" || n.Member != "web-0-vm-1" || n.Key != "MemberReturned/vm-1/7" {
 		t.Errorf("back from quarantine: %v, %+v", worth, n)
 	}

@@ -13,8 +13,8 @@ func (d *decision) fill() {
 		if m.nominated != "" || m.leaves() {
 			keep--
 		}
-		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.MarkedForRemoval()))
-		rolling = rolling || m.nominated != "" && m.nominated != plan.WhyHealing
+		dying += int(oneIf(m.leaves() && m.nominated == plan.MarkReasonHealing && m.MarkedForRemoval()))
+		rolling = rolling || m.nominated != "" && m.nominated != plan.MarkReasonHealing
 	}
 	if d.facts.hasPersistentDisks() {
 		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // members from replicas on are removed first

@@ -76,7 +76,7 @@ func (s *steps) removeAll() {
 		on = retained
 	}
 	for i := range s.sets.quarantined {
-		if q := &s.sets.quarantined[i]; q.Why == plan.WhyDuplicate {
+		if q := &s.sets.quarantined[i]; q.MarkReason == plan.MarkReasonDuplicate {
 			s.remove(q, on, reason)
 		} else {
 			s.remove(q, deleted, "the group is deleted")
@@ -112,14 +112,14 @@ func (s *steps) removeFolder() {
 		}
 	}
 	if left {
-		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.facts.State.Folder, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "the group is deleted and its folder is empty"})
+		s.act(plan.Action{Op: plan.RemoveFolder, Key: plan.FolderKey, MoRef: s.facts.State.Folder, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "the group is deleted and its folder is empty"})
 		if s.facts.policy.Retain {
 			s.faults = nil // retained VMs in the folder block nothing
 		}
 		return
 	}
 	if !s.facts.Emptied {
-		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "a fresh read must show that no VM of the group is left"})
+		s.act(plan.Action{Op: plan.ConfirmGone, Key: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "a fresh read must show that no VM of the group is left"})
 	}
 }
 

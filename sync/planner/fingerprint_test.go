@@ -43,7 +43,7 @@ func TestTheMemberThatAnUpdateMadeIsNotOneTooManyWhileTheTemplateIsUnknown(t *te
 		var marked []string
 		for _, a := range planner.Make(o).Actions {
 			if a.Op == plan.Mark {
-				marked = append(marked, a.VM)
+				marked = append(marked, a.Key)
 			}
 		}
 		if len(marked) != 1 || marked[0] != want {

@@ -54,7 +54,7 @@ func (d *decision) soonFit() (n int) {
 // fitsAgain reports whether a VM can be a member again: it was not removed because it was unhealthy, and equals a clone made now.
 func (d *decision) fitsAgain(q *member) bool {
 	d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))
-	if d.facts.revision == "" || q.Why != plan.WhyScaleIn && q.Why != plan.WhyUpdate || !q.Reachable || q.Power != plan.PoweredOff || d.facts.policy.Quarantine == 0 {
+	if d.facts.revision == "" || q.MarkReason != plan.MarkReasonScaleIn && q.MarkReason != plan.MarkReasonUpdate || !q.Reachable || q.Power != plan.PoweredOff || d.facts.policy.Quarantine == 0 {
 		return false
 	}
 	how, ages := d.facts.cloneDifference(&q.VM)
@@ -65,7 +65,7 @@ func (d *decision) fitsAgain(q *member) bool {
 
 // due reports whether a VM's time in quarantine is over.
 func (f *facts) due(q *member) bool {
-	return q.Why != plan.WhyDuplicate && !f.Now.Before(q.Quarantined.Add(f.policy.Quarantine))
+	return q.MarkReason != plan.MarkReasonDuplicate && !f.Now.Before(q.Quarantined.Add(f.policy.Quarantine))
 }
 
 // unpromoted counts the standby members that an operator powered on, until their stamps say that they are members: if they are powered off again, or

@@ -36,7 +36,7 @@ func ForecastUpTo(o plan.Observed, most int) (f plan.Outlook) {
 	for _, p := range o.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running {
 			addresses, _ := plan.AddressesOf(&o.Group.Spec, p.Ordinal)
-			plan.Apply(&o, plan.Action{Op: plan.Clone, VM: plan.MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, Args: plan.CloneArgs{CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(), Revision: plan.RevisionWith(&o.Group.Spec, o.Related.Digest), Folder: o.State.Folder, Details: &plan.Details{Home: plan.HomeOf(&o.Group.Spec).String(), AddressText: plan.AddressText(addresses), Prepared: plan.PreparationOf(&o.Group.Spec)}}, Generation: o.Group.Generation})
+			plan.Apply(&o, plan.Action{Op: plan.Clone, Key: plan.MemberName(o.Group.Name, p.Ordinal), Ordinal: p.Ordinal, Args: plan.CloneArgs{CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(), Revision: plan.RevisionWith(&o.Group.Spec, o.Related.Digest), Folder: o.State.Folder, Details: &plan.Details{Home: plan.HomeOf(&o.Group.Spec).String(), AddressText: plan.AddressText(addresses), Prepared: plan.PreparationOf(&o.Group.Spec)}}, Generation: o.Group.Generation})
 		}
 	}
 	o.Pending = nil

@@ -16,8 +16,8 @@ func (fullHost) nominate(d *decision, order []int) {
 	for _, i := range order {
 		m := &d.sets.members[i]
 		p := d.facts.Pending[m.name]
-		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.nominated == "" {
-			m.nominate(plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host")
+		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.BootTime.IsZero() && m.nominated == "" {
+			m.nominate(plan.MarkReasonHealing, "its host has no room for it, and it never ran: replaced on another host")
 		}
 	}
 }

@@ -50,12 +50,12 @@ func planHolds(t *rapid.T) {
 	}
 	seen := map[string]bool{}
 	for _, a := range r.Actions {
-		if seen[a.VM] {
-			t.Fatalf("a second action for %q: %+v", a.VM, a)
+		if seen[a.Key] {
+			t.Fatalf("a second action for %q: %+v", a.Key, a)
 		}
-		seen[a.VM] = true
+		seen[a.Key] = true
 		if wrong := stray(&o, a); wrong != "" {
-			t.Fatalf("%s %q (%s): %s\n%s\n%+v", a.Op, a.VM, a.MoRef, wrong, asJSON(t, o.Group), o.State)
+			t.Fatalf("%s %q (%s): %s\n%s\n%+v", a.Op, a.Key, a.MoRef, wrong, asJSON(t, o.Group), o.State)
 		}
 	}
 	if len(r.Actions) > 0 {
@@ -236,11 +236,11 @@ var oddities = []func(*rapid.T, *plan.Observed){
 		if n := len(o.State.VMs); n > 0 {
 			m := &o.State.VMs[rapid.IntRange(0, n-1).Draw(t, "odd one")]
 			m.Name, m.Revision, m.Home, m.Addresses, m.Prepared = anyText(t, "its name"), anyText(t, "revision"), anyText(t, "home"), anyText(t, "addresses"), anyText(t, "prepared")
-			m.Power, m.Why = plan.PowerState(anyText(t, "power")), plan.Why(anyText(t, "why"))
+			m.Power, m.MarkReason = plan.PowerState(anyText(t, "power")), plan.MarkReason(anyText(t, "why"))
 			m.Generation = rapid.Int64().Draw(t, "its generation")
 			m.Ordinal = rapid.SampledFrom([]int32{0, 1, 5000, math.MaxInt32}).Draw(t, "its ordinal")
 			m.MarkedAt, m.Quarantined, m.Restarted, m.Created = anyTime(t, "marked"), anyTime(t, "quarantined"), anyTime(t, "restarted"), anyTime(t, "created")
-			m.Shutdown, m.Boot = plan.Moment{At: anyTime(t, "asked"), Boot: anyTime(t, "booted")}, anyTime(t, "boot")
+			m.Shutdown, m.BootTime = plan.Moment{At: anyTime(t, "asked"), Boot: anyTime(t, "booted")}, anyTime(t, "boot")
 			m.IPs, m.VCenter = []string{anyText(t, "ip"), "10.0.0.1"}, rapid.SampledFrom([]string{"", vcenter, "another"}).Draw(t, "its vCenter")
 		}
 	},
@@ -295,7 +295,7 @@ func FuzzSpec(f *testing.F) {
 		}
 		for _, a := range planner.Make(o).Actions {
 			if wrong := stray(&o, a); wrong != "" {
-				t.Fatalf("%s %s: %s", a.Op, a.VM, wrong)
+				t.Fatalf("%s %s: %s", a.Op, a.Key, wrong)
 			}
 		}
 	})

@@ -150,20 +150,20 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	m.Power = rapid.SampledFrom([]plan.PowerState{plan.PoweredOn, plan.PoweredOn, plan.PoweredOff, plan.Suspended}).Draw(t, "power")
 	m.Folder = o.State.Folder
 	if m.Power == plan.PoweredOn {
-		m.Boot = ago("boot")
+		m.BootTime = ago("boot")
 		if m.Tools = rapid.IntRange(0, 3).Draw(t, "tools") > 0; m.Tools && rapid.IntRange(0, 3).Draw(t, "has address") > 0 {
 			m.IPs = []string{"192.0.2.7"}
 		}
 		if m.Reported = m.Tools || rapid.Bool().Draw(t, "reported"); m.Reported && rapid.IntRange(0, 9).Draw(t, "reports others") == 0 {
-			m.IPs, m.Untaken = []string{"192.0.2.8"}, []string{"192.0.2.7"}
+			m.IPs, m.UnreportedAddresses = []string{"192.0.2.8"}, []string{"192.0.2.7"}
 		}
 		if rapid.IntRange(0, 5).Draw(t, "asked to halt") == 0 {
-			m.Shutdown = plan.Moment{At: ago("asked"), Boot: m.Boot}
+			m.Shutdown = plan.Moment{At: ago("asked"), Boot: m.BootTime}
 		}
 	}
 	if m.Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0; m.Marked {
 		m.MarkedAt = rapid.SampledFrom([]time.Time{{}, ago("marked at")}).Draw(t, "marked when")
-		m.Why = rapid.SampledFrom([]plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyHealing, plan.WhyResize, plan.WhyReplace, plan.WhyDuplicate}).Draw(t, "why")
+		m.MarkReason = rapid.SampledFrom([]plan.MarkReason{"", plan.MarkReasonScaleIn, plan.MarkReasonUpdate, plan.MarkReasonHealing, plan.MarkReasonResize, plan.MarkReasonReplace, plan.MarkReasonDuplicate}).Draw(t, "why")
 	}
 	if m.Reachable = rapid.IntRange(0, 7).Draw(t, "reachable") > 0; !m.Reachable {
 		m.Unreachable = "disconnected"
@@ -197,7 +197,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		o.Group.Status.VCenterUUID = vcenter
 	}
 	if o.Group.Spec.Readiness.Probes() && rapid.IntRange(0, 4).Draw(t, "asked") > 0 {
-		a := plan.Answer{Address: plan.AskedAddress(m.Reached()), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
+		a := plan.Answer{Address: plan.AskedAddress(m.ServiceAddresses()), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
 			Concluded: rapid.SampledFrom([]plan.Conclusion{plan.Answering, plan.Answering, plan.Silent, ""}).Draw(t, "answer")}
 		if o.Answers.Of == nil {
 			o.Answers = plan.Answers{Of: map[string]plan.Answer{}, Suppressed: rapid.IntRange(0, 3).Draw(t, "suppressed") == 0}
@@ -207,8 +207,8 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	if rapid.IntRange(0, 3).Draw(t, "recorded") > 0 {
 		o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: m.Name, Ordinal: ordinal, MoRef: m.MoRef,
 			Ready: rapid.Bool().Draw(t, "was ready"), LastTransitionTime: metav1.NewTime(ago("since"))})
-		if last := &o.Group.Status.Members[len(o.Group.Status.Members)-1]; rapid.IntRange(0, 3).Draw(t, "has its boot") > 0 && !m.Boot.IsZero() {
-			last.BootTime = metav1.NewTime(m.Boot.Add(rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second, -time.Minute}).Draw(t, "boot moved")))
+		if last := &o.Group.Status.Members[len(o.Group.Status.Members)-1]; rapid.IntRange(0, 3).Draw(t, "has its boot") > 0 && !m.BootTime.IsZero() {
+			last.BootTime = metav1.NewTime(m.BootTime.Add(rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second, -time.Minute}).Draw(t, "boot moved")))
 		}
 		o.Group.Status.VCenterUUID = vcenter
 	}
@@ -237,10 +237,10 @@ func anything(t *rapid.T) plan.Observed {
 		}
 		if rapid.IntRange(0, 9).Draw(t, "in quarantine") == 0 {
 			q := anyVM(t, &o, ordinal, fmt.Sprintf("vm-%d", 500+ordinal))
-			q.Marked, q.Power, q.Boot = true, plan.PoweredOff, time.Time{}
+			q.Marked, q.Power, q.BootTime = true, plan.PoweredOff, time.Time{}
 			q.Quarantined = now.Add(-time.Duration(rapid.IntRange(1, 400).Draw(t, "quarantined")) * time.Second)
 			if rapid.IntRange(0, 4).Draw(t, "kept") == 0 {
-				q.Why = plan.WhyDuplicate
+				q.MarkReason = plan.MarkReasonDuplicate
 			}
 			q.Name = rapid.SampledFrom([]string{q.Name, plan.QuarantineName("web", ordinal, q.MoRef)}).Draw(t, "name in quarantine")
 			q.Folder = rapid.SampledFrom([]string{o.State.Folder, o.State.Quarantine, "elsewhere"}).Draw(t, "place in quarantine")
@@ -305,7 +305,7 @@ func healthy(t *rapid.T) plan.Observed {
 	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
 	for i := range o.State.VMs {
 		m := &o.State.VMs[i]
-		m.Reachable, m.Unreachable, m.Question, m.Customization, m.Untaken = true, "", "", plan.Customization{}, nil
+		m.Reachable, m.Unreachable, m.Question, m.Customization, m.UnreportedAddresses = true, "", "", plan.Customization{}, nil
 		if m.Power == plan.PoweredOn {
 			m.Tools, m.IPs = true, []string{"192.0.2.7"}
 		}
@@ -441,11 +441,11 @@ func ready(o *plan.Observed, m plan.VM) bool {
 			return false
 		}
 	}
-	if len(m.Untaken) > 0 {
+	if len(m.UnreportedAddresses) > 0 {
 		return false
 	}
 	if o.Group.Spec.Readiness.Probes() {
-		m.IPs = m.Reached()
+		m.IPs = m.ServiceAddresses()
 	}
 	switch o.Group.Spec.Readiness.Check {
 	case v1alpha1.ReadyToolsRunning:
@@ -453,12 +453,12 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	case v1alpha1.ReadyGuestIP:
 		return len(m.IPs) > 0 && answers(o, m)
 	}
-	return (len(m.Given()) == 0 || len(m.IPs) > 0 || recordedReady(o, m)) && answers(o, m)
+	return (len(m.StaticAddresses()) == 0 || len(m.IPs) > 0 || recordedReady(o, m)) && answers(o, m)
 }
 
 // precedes reports whether another VM of the ordinal is the member instead of m, which runs and can be reached: see duplicates.go.
 func precedes(other, m plan.VM) bool {
-	on := other.Power == plan.PoweredOn || other.Marked && other.Why == plan.WhyPowerCycle
+	on := other.Power == plan.PoweredOn || other.Marked && other.MarkReason == plan.MarkReasonPowerCycle
 	return on && other.Reachable && cmp.Or(m.Created.Compare(other.Created), strings.Compare(other.MoRef, m.MoRef)) < 0
 }
 
@@ -495,12 +495,12 @@ func servingBut(o *plan.Observed, actions []plan.Action, without map[string]bool
 
 // halting reports whether the guest was asked to halt.
 func halting(o *plan.Observed, m plan.VM) bool {
-	return o.Now.Sub(m.Shutdown.At) < time.Duration(*o.Group.Spec.Deletion.ShutdownTimeoutSeconds+60)*time.Second && m.Power == plan.PoweredOn && !m.Shutdown.At.IsZero() && m.Shutdown.Boot.Equal(m.Boot)
+	return o.Now.Sub(m.Shutdown.At) < time.Duration(*o.Group.Spec.Deletion.ShutdownTimeoutSeconds+60)*time.Second && m.Power == plan.PoweredOn && !m.Shutdown.At.IsZero() && m.Shutdown.Boot.Equal(m.BootTime)
 }
 
 // marks reports whether a step marks a member for one of these reasons.
-func marks(a plan.Action, why ...plan.Why) bool {
-	return a.Op == plan.Mark && slices.Contains(why, plan.ArgsOf[plan.MarkArgs](a.Args).Why)
+func marks(a plan.Action, why ...plan.MarkReason) bool {
+	return a.Op == plan.Mark && slices.Contains(why, plan.ArgsOf[plan.MarkArgs](a.Args).Reason)
 }
 
 func find(o *plan.Observed, moRef string) plan.VM {

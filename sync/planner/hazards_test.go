@@ -57,7 +57,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 2)
 	m := &o.State.VMs[1]
-	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
+	m.Marked, m.MarkReason, m.MarkedAt = true, plan.MarkReasonUpdate, now.Add(20*time.Second)
 	o.Called, o.Now = now, now.Add(30*time.Second)
 	if r := planner.Make(o); r.Wants("web-1", plan.Unmark) {
 		t.Error("it withdraws a mark that another replica may have set by newer knowledge")
@@ -72,7 +72,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 func oneTooMany() plan.Observed {
 	o := observed(1)
 	addMembers(&o, 2)
-	marked(&o, 1, plan.WhyScaleIn)
+	marked(&o, 1, plan.MarkReasonScaleIn)
 	o.Group.Spec.Update.MaxUnavailable = of(0)
 	return o
 }
@@ -103,7 +103,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 // replica marks the member again, which vCenter refuses, before it sees that the member is off.
 func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()
-	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
+	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, MarkReason: plan.MarkReasonScaleIn,
 		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Transient: true}}
 	o.Pending = map[string]plan.Pending{"web-0": pending}
 	if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) {
@@ -181,9 +181,9 @@ func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T
 // A guest that was asked to halt will halt. If the spec is edited so that its member is wanted again, no other member is removed in its place.
 func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 	o := observed(2)
-	addMembers(&o, 3, func(m *plan.VM) { m.Boot, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
+	addMembers(&o, 3, func(m *plan.VM) { m.BootTime, m.Tools, m.IPs = now.Add(-time.Hour), true, []string{"192.0.2.1"} })
 	halts := &o.State.VMs[2]
-	halts.Marked, halts.Shutdown = true, plan.Moment{At: now.Add(-5 * time.Second), Boot: halts.Boot}
+	halts.Marked, halts.Shutdown = true, plan.Moment{At: now.Add(-5 * time.Second), Boot: halts.BootTime}
 	o.Group.Spec.ScaleIn.Protected = []string{"web-2"}
 	r := planner.Make(o)
 	if len(r.Actions) != 1 || !r.Wants("web-2", plan.Unmark) {
@@ -203,8 +203,8 @@ func TestNoMemberIsRemovedInPlaceOfAHaltingOneThatStays(t *testing.T) {
 func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	o := observed(0)
 	addMembers(&o, 1, func(m *plan.VM) {
-		m.Marked, m.Why, m.Tools, m.Boot = true, plan.WhyScaleIn, true, now.Add(-time.Hour)
-		m.Shutdown = plan.Moment{At: now.Add(-60 * time.Second), Boot: m.Boot}
+		m.Marked, m.MarkReason, m.Tools, m.BootTime = true, plan.MarkReasonScaleIn, true, now.Add(-time.Hour)
+		m.Shutdown = plan.Moment{At: now.Add(-60 * time.Second), Boot: m.BootTime}
 	})
 	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || !plan.ArgsOf[plan.PowerOffArgs](r.Actions[0].Args).Unheeded {
 		t.Errorf("it did not halt in time: %+v", r.Actions)
@@ -262,8 +262,8 @@ func TestTheFolderOfACreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 // TestChaos, seed 26: two of three members were down.)
 func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	o := toBeCycled(3)
-	marked(&o, 0, plan.WhyPowerCycle)
-	marked(&o, 2, plan.WhyScaleIn)
+	marked(&o, 0, plan.MarkReasonPowerCycle)
+	marked(&o, 2, plan.MarkReasonScaleIn)
 	if r := planner.Make(o); !r.Wants("web-2", plan.Unmark) || down(r) {
 		t.Errorf("it does %+v", r.Actions)
 	}

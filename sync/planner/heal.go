@@ -26,10 +26,10 @@ func (s *sets) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
 		return !m.answer.open && s.suppressed == nil
-	case len(m.Untaken) > 0, s.facts.policy.Check == v1alpha1.ReadyPoweredOn:
+	case len(m.UnreportedAddresses) > 0, s.facts.policy.Check == v1alpha1.ReadyPoweredOn:
 		return false
 	}
-	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
+	return m.Former == (plan.Former{}) || m.BootTime.After(m.Created)
 }
 
 // unreadyTooLong reports whether a member that is not ready has had readiness.timeoutSeconds to become ready.
@@ -43,18 +43,18 @@ func (d *decision) unreadyTooLong(m *member) bool {
 // evidence. (Members that fail together time out one by one, and a restart begins a member's time-out again.)
 func (d *decision) unhealthy(m *member) bool {
 	if m.Marked {
-		return m.Why == plan.WhyHealing && !m.ready
+		return m.MarkReason == plan.MarkReasonHealing && !m.ready
 	}
 	counts := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay)
 	d.wake.note(counts)
-	return m.runsUnready() && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
+	return m.runsUnready() && len(m.UnreportedAddresses) == 0 && !d.facts.Now.Before(counts) // see otherwiseUnhealthy
 }
 
 // findUntaken finds the members whose guests have had their time to take the addresses that they were given, and report others.
 func (d *decision) findUntaken() {
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
-		m.untakenTooLong = len(m.Untaken) > 0 && m.runsUnready() && d.unreadyTooLong(m)
+		m.untakenTooLong = len(m.UnreportedAddresses) > 0 && m.runsUnready() && d.unreadyTooLong(m)
 	}
 }
 
@@ -67,8 +67,8 @@ func (h *healing) nominate(d *decision, order []int) {
 	for _, i := range order {
 		m := &d.sets.members[i]
 		switch {
-		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // its replacement began, and is finished unless the member recovers
-			m.nominate(plan.WhyHealing, "healing: it stayed unready")
+		case m.Marked && m.MarkReason == plan.MarkReasonHealing && !m.ready: // its replacement began, and is finished unless the member recovers
+			m.nominate(plan.MarkReasonHealing, "healing: it stayed unready")
 			running++
 		case m.nominated != "" || m.leaves():
 		case d.sets.healable(m) && !m.Marked && d.unreadyTooLong(m):
@@ -148,7 +148,7 @@ func (h *healing) findTrial(d *decision) {
 	}
 	t.Ready = t.Ready || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.differs() == "" && m.ready && m.Former == (plan.Former{}) })
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.differs() == "" && m.MarkedForRemoval() && m.Why == plan.WhyHealing {
+		if m := &d.sets.members[i]; m.differs() == "" && m.MarkedForRemoval() && m.MarkReason == plan.MarkReasonHealing {
 			note(&t, m.MoRef)
 		}
 	}
@@ -221,7 +221,7 @@ func (h *healing) heal(d *decision, m *member, never []string) {
 		m.awaits = anOperator
 		return
 	}
-	m.nominate(plan.WhyHealing, m.why)
+	m.nominate(plan.MarkReasonHealing, m.why)
 	if h.trial != nil && !h.trial.Ready && m.differs() == "" {
 		note(h.trial, m.MoRef)
 	}

@@ -37,7 +37,7 @@ func heldMember(change func(*plan.Observed)) plan.Observed {
 	o.Group.Spec.Deletion.HoldTimeoutSeconds = 600
 	change(&o)
 	if !o.Finalizing {
-		marked(&o, 1, plan.WhyScaleIn)
+		marked(&o, 1, plan.MarkReasonScaleIn)
 	}
 	annotate("drain", "web-1/vm-101")(&o)
 	return o
@@ -66,10 +66,10 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 	for name, change := range heldCases {
 		o := heldMember(change)
 		if name == "a power cycle" {
-			o.State.VMs[1].Why = plan.WhyPowerCycle
+			o.State.VMs[1].MarkReason = plan.MarkReasonPowerCycle
 		}
 		if name == "healing" {
-			o.State.VMs[1].Why = plan.WhyHealing
+			o.State.VMs[1].MarkReason = plan.MarkReasonHealing
 		}
 		free := o
 		free.Group = o.Group.DeepCopy()
@@ -274,7 +274,7 @@ func TestNoHeldMemberIsTakenDown(t *testing.T) {
 		before := planner.Make(o)
 		for _, a := range before.Actions {
 			if held[a.MoRef] && (a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Destroy || a.Op == plan.Quarantine) {
-				t.Fatalf("%s of %s, which is held: %s", a.Op, a.VM, a.Reason)
+				t.Fatalf("%s of %s, which is held: %s", a.Op, a.Key, a.Reason)
 			}
 		}
 		if before.Finalized && len(held) > 0 {

@@ -66,8 +66,8 @@ func (l *lasting) answer() {
 	}
 	l.o.Answers.Of = map[string]plan.Answer{}
 	for i := range l.o.State.VMs {
-		if m := &l.o.State.VMs[i]; len(m.Reached()) > 0 {
-			a := plan.Answer{Address: plan.AskedAddress(m.Reached()), Concluded: plan.Answering}
+		if m := &l.o.State.VMs[i]; len(m.ServiceAddresses()) > 0 {
+			a := plan.Answer{Address: plan.AskedAddress(m.ServiceAddresses()), Concluded: plan.Answering}
 			if l.dead != nil && l.dead(m) {
 				a.Concluded, a.Failure = plan.Silent, "no answer"
 			}
@@ -129,16 +129,16 @@ func (l *lasting) live(rounds int) (r plan.Result) {
 			if rapid.IntRange(0, 3).Draw(l.T, "waits for a slot") == 0 {
 				continue
 			}
-			l.diary = append(l.diary, fmt.Sprintf("%6ds %s %s: %s", int(l.o.Now.Sub(now).Seconds()), a.Op, a.VM, a.Reason))
+			l.diary = append(l.diary, fmt.Sprintf("%6ds %s %s: %s", int(l.o.Now.Sub(now).Seconds()), a.Op, a.Key, a.Reason))
 			if a.Op.TakesDown() && a.Op != plan.Unmark && a.Op != plan.Reset && l.was[a.MoRef] {
 				l.gone[a.MoRef] = true
 			}
 			if l.fails(a) {
 				fault := plan.Fault{Reason: "Trouble", Message: "it always fails", NeedsOperator: rapid.Bool().Draw(l.T, "needs an operator")}
-				l.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.BackingOff, Standby: a.Standby(), Fault: fault}
+				l.o.Pending[a.Key] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.BackingOff, Standby: a.Standby(), Fault: fault}
 				continue
 			}
-			delete(l.o.Pending, a.VM)
+			delete(l.o.Pending, a.Key)
 			plan.Apply(&l.o, a)
 			for i := range l.o.State.VMs {
 				if m := &l.o.State.VMs[i]; l.dead(m) {
@@ -202,12 +202,12 @@ func TestNoMemberGoesWhosePlaceCannotBeFilledAgain(t *testing.T) {
 		least := min(len(before), int(o.Group.Replicas()))
 		var diary strings.Builder
 		for _, m := range o.State.VMs {
-			fmt.Fprintf(&diary, "%s %s %s addresses %q, marked %v %s, revision %s, created %s, quarantined %v\n", m.Name, m.MoRef, m.Power, m.Addresses, m.Marked, m.Why, m.Revision, m.Created, !m.Quarantined.IsZero())
+			fmt.Fprintf(&diary, "%s %s %s addresses %q, marked %v %s, revision %s, created %s, quarantined %v\n", m.Name, m.MoRef, m.Power, m.Addresses, m.Marked, m.MarkReason, m.Revision, m.Created, !m.Quarantined.IsZero())
 		}
 		f := planner.Forecast(o)
 		o.State.VMs = slices.Clone(o.State.VMs)
 		for _, s := range f.Steps {
-			fmt.Fprintf(&diary, "%d: %s %s %s: %s\n", s.Round, s.Action.Op, s.Action.VM, s.Action.MoRef, s.Action.Reason)
+			fmt.Fprintf(&diary, "%d: %s %s %s: %s\n", s.Round, s.Action.Op, s.Action.Key, s.Action.MoRef, s.Action.Reason)
 			plan.Apply(&o, s.Action)
 		}
 		after := map[int32]bool{}

@@ -44,7 +44,7 @@ type member struct {
 	serving bool
 
 	// nominated is why it is to be replaced; empty if it isn't.
-	nominated plan.Why
+	nominated plan.MarkReason
 	// restart is why it is reset; empty if it is not.
 	restart string
 	// fate is what is about to happen to it.
@@ -104,8 +104,8 @@ func (m *member) runsUnready() bool {
 // unreadySince returns when readiness.timeoutSeconds began for the member: when it was last ready, powered on, or restarted.
 func (m *member) unreadySince(now time.Time) time.Time {
 	began := m.since
-	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock; ignored if it is ahead of ours
-		began = m.Boot
+	if m.BootTime.After(began) && m.BootTime.Before(now) { // vCenter's clock; ignored if it is ahead of ours
+		began = m.BootTime
 	}
 	if m.Restarted.After(began) {
 		began = m.Restarted
@@ -139,7 +139,7 @@ func (f *facts) stepKey(m *member) string {
 }
 
 // nominate nominates the member to be replaced. reason is for the status.
-func (m *member) nominate(why plan.Why, reason string) { m.nominated, m.why = why, reason }
+func (m *member) nominate(why plan.MarkReason, reason string) { m.nominated, m.why = why, reason }
 
 // unprepared reports whether a member must not be powered on yet.
 func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
@@ -170,7 +170,7 @@ func (m *member) halting() bool { return !m.haltsUntil.IsZero() }
 
 // haltsUntil returns until when a VM counts as halting; zero if it does not.
 func (f *facts) haltsUntil(vm *plan.VM) time.Time {
-	if vm.Power != plan.PoweredOn || vm.Shutdown.At.IsZero() || !plan.SameBoot(vm.Shutdown.Boot, vm.Boot) {
+	if vm.Power != plan.PoweredOn || vm.Shutdown.At.IsZero() || !plan.SameBoot(vm.Shutdown.Boot, vm.BootTime) {
 		return time.Time{}
 	}
 	over := vm.Shutdown.At.Add(f.policy.Shutdown + haltGrace)

@@ -18,7 +18,7 @@ import (
 func deletedGroup() plan.Observed {
 	o := withStandby(2, 1)
 	q := vm(&o, 3)
-	q.Name, q.Power, q.Quarantined, q.Why = "web-3-vm-103", plan.PoweredOff, o.Now, plan.WhyScaleIn
+	q.Name, q.Power, q.Quarantined, q.MarkReason = "web-3-vm-103", plan.PoweredOff, o.Now, plan.MarkReasonScaleIn
 	o.State.VMs = append(o.State.VMs, q)
 	remove(&o)
 	return o
@@ -37,7 +37,7 @@ func TestTheMessageOfADeletionCountsEachKindOfVM(t *testing.T) {
 	}{
 		"removed":         {func(*plan.Observed) {}, "removing 2 members, 1 standby member, 1 VM in quarantine"},
 		"retained":        {retain, "releasing 2 members; removing 1 standby member, 1 VM in quarantine"},
-		"a duplicate too": {func(o *plan.Observed) { retain(o); o.State.VMs[3].Why = plan.WhyDuplicate }, "releasing 2 members, 1 VM in quarantine; removing 1 standby member"},
+		"a duplicate too": {func(o *plan.Observed) { retain(o); o.State.VMs[3].MarkReason = plan.MarkReasonDuplicate }, "releasing 2 members, 1 VM in quarantine; removing 1 standby member"},
 		"two VMs of one ordinal": {func(o *plan.Observed) {
 			o.State.VMs = append(o.State.VMs[:1:1], o.State.VMs[0])
 			o.State.VMs[1].MoRef = "vm-666"

@@ -143,7 +143,7 @@ func (s *sets) addNotFound(m v1alpha1.Member, x *plan.Vanished) {
 		} else if a.VanishedAt.IsZero() {
 			a.Replace = v1alpha1.ReplaceHeld
 		}
-		if n := s.facts.NoticedRecord(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
+		if n := s.facts.LastPlannedRecord(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
 			a.VanishedAt = n.VanishedAt
 		}
 		if a.VanishedAt.IsZero() {

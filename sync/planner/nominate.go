@@ -10,11 +10,11 @@ type reason interface {
 //
 //	reason                                              nominates with
 //	--------------------------------------------------  --------------------------------------
-//	update: the member differs from the spec, as by     WhyUpdate, or WhyResize
+//	update: the member differs from the spec, as by     MarkReasonUpdate, or MarkReasonResize
 //	its revision, its template or its age
-//	requested: spec.replace names the VM                WhyReplace
-//	healing: the member stays unready                   WhyHealing, unless a restart comes first
-//	fullHost: its host has no room, and it never ran    WhyHealing
+//	requested: spec.replace names the VM                MarkReasonReplace
+//	healing: the member stays unready                   MarkReasonHealing, unless a restart comes first
+//	fullHost: its host has no room, and it never ran    MarkReasonHealing
 //
 // A scale-in, a duplicate and a standby member need no nomination: these aren't replaced (selectForRemoval, duplicates.go, standby.go).
 func (d *decision) reasons() []reason {

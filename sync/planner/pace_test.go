@@ -23,7 +23,7 @@ func updateTakes(t *testing.T, replicas int32, change func(*v1alpha1.VmGroupSpec
 		m.Tools, m.Reported, m.IPs = true, true, []string{fmt.Sprintf("192.0.2.%d", m.Ordinal)}
 	}
 	addMembers(&o, replicas, func(m *plan.VM) {
-		m.Created, m.Boot = now.Add(-24*time.Hour), now.Add(-24*time.Hour)
+		m.Created, m.BootTime = now.Add(-24*time.Hour), now.Add(-24*time.Hour)
 		up(m)
 	})
 	r := planner.Make(o)
@@ -47,7 +47,7 @@ func updateTakes(t *testing.T, replicas int32, change func(*v1alpha1.VmGroupSpec
 		}
 		o.Now = o.Now.Add(time.Second)
 		for i := range o.State.VMs {
-			if m := &o.State.VMs[i]; m.Power == plan.PoweredOn && len(m.IPs) == 0 && !o.Now.Before(m.Boot.Add(boot)) {
+			if m := &o.State.VMs[i]; m.Power == plan.PoweredOn && len(m.IPs) == 0 && !o.Now.Before(m.BootTime.Add(boot)) {
 				up(m)
 			}
 		}

@@ -94,7 +94,7 @@ func (s *steps) partDisks(m *member, on removalReason, reason string) (first, un
 		s.waitDisks = true
 		s.wake.note(s.facts.Now.Add(listedWithin))
 	case len(step.Delete) > 0:
-		return true, s.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
+		return true, s.act(plan.Action{Op: plan.DeleteDisks, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
 			Marked: on == chosen, Reason: reason + ": its disks are deleted (retention)"})
 	}
 	return step.AwaitStatus, true

@@ -29,7 +29,7 @@ func (s *steps) powerOn(m *member, why string) {
 	case m.Standby:
 		unblocked = s.act(s.facts.promotion(m, why))
 	default:
-		unblocked = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
+		unblocked = s.act(plan.Action{Op: plan.PowerOn, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
 	}
 	m.begins(starting, unblocked)
 }

@@ -48,7 +48,7 @@ func refusal(address netip.Addr) string {
 // wasReady reports whether the stored status says that a member is ready, and speaks of the present boot.
 func (f *facts) wasReady(m *member, i int) bool {
 	r := f.Record(m.MoRef, i)
-	return r != nil && r.Ready && (r.BootTime.IsZero() || plan.SameBoot(r.BootTime.Time, m.Boot))
+	return r != nil && r.Ready && (r.BootTime.IsZero() || plan.SameBoot(r.BootTime.Time, m.BootTime))
 }
 
 // findSuppressed finds why the answers of the members are not believed.

@@ -23,9 +23,9 @@ func answers(o *plan.Observed, m plan.VM) bool {
 	}
 	a := o.Answers.Of[m.MoRef]
 	switch {
-	case len(m.Reached()) == 0:
+	case len(m.ServiceAddresses()) == 0:
 		return false
-	case a.Refused || a.Concluded == "" || a.Address.String() != m.Reached()[0]:
+	case a.Refused || a.Concluded == "" || a.Address.String() != m.ServiceAddresses()[0]:
 		return recordedReady(o, m)
 	}
 	return a.Concluded == plan.Answering
@@ -34,7 +34,7 @@ func answers(o *plan.Observed, m plan.VM) bool {
 // recordedReady reports whether the stored status says that a VM is ready in its present boot.
 func recordedReady(o *plan.Observed, m plan.VM) bool {
 	return slices.ContainsFunc(o.Group.Status.Members, func(r v1alpha1.Member) bool {
-		return r.MoRef == m.MoRef && r.Ready && (r.BootTime.IsZero() || r.BootTime.Sub(m.Boot).Abs() < 2*time.Second)
+		return r.MoRef == m.MoRef && r.Ready && (r.BootTime.IsZero() || r.BootTime.Sub(m.BootTime).Abs() < 2*time.Second)
 	})
 }
 
@@ -44,7 +44,7 @@ func asked(change ...func(o *plan.Observed)) plan.Observed {
 	o.Group.Spec.Readiness = v1alpha1.Readiness{TCPSocket: &v1alpha1.TCPSocket{Port: 5432}, TimeoutSeconds: in(300)}
 	o.Answers.Of = map[string]plan.Answer{}
 	addMembers(&o, 3, func(m *plan.VM) {
-		m.Tools, m.IPs, m.Boot = true, []string{fmt.Sprintf("10.0.0.%d", m.Ordinal+1)}, now.Add(-time.Hour)
+		m.Tools, m.IPs, m.BootTime = true, []string{fmt.Sprintf("10.0.0.%d", m.Ordinal+1)}, now.Add(-time.Hour)
 		conclude(&o, *m, plan.Answering)
 	})
 	for i := range o.State.VMs {
@@ -58,7 +58,7 @@ func asked(change ...func(o *plan.Observed)) plan.Observed {
 }
 
 func conclude(o *plan.Observed, m plan.VM, c plan.Conclusion) {
-	a := plan.Answer{Address: plan.AskedAddress(m.Reached()), Concluded: c}
+	a := plan.Answer{Address: plan.AskedAddress(m.ServiceAddresses()), Concluded: c}
 	if c == plan.Silent {
 		a.Failure = "connection refused"
 	}
@@ -100,7 +100,7 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 		{"another replica says that it is silent, and this one got an answer", func(o *plan.Observed) { record(o, 0, false, plan.ReasonNotAnswering, ago(9)) }, true, ""},
 		{"it was ready in another boot, and nothing is concluded", func(o *plan.Observed) {
 			conclude(o, o.State.VMs[0], "")
-			o.Group.Status.Members[0].BootTime = metav1.NewTime(o.State.VMs[0].Boot.Add(-time.Minute))
+			o.Group.Status.Members[0].BootTime = metav1.NewTime(o.State.VMs[0].BootTime.Add(-time.Minute))
 		}, false, "no result yet from probing port 5432 of 10.0.0.1"},
 		{"VMware Tools are silent, and it answers", func(o *plan.Observed) { o.State.VMs[0].Tools, o.State.VMs[0].Reported = false, true }, true,
 			"VMware Tools do not run in its guest: it counts as ready by their last report since its power-on"},
@@ -168,7 +168,7 @@ func TestMembersThatMayAnswerAreNotTakenDownTogether(t *testing.T) {
 			var down []string
 			for _, a := range planner.Make(o).Actions {
 				if a.Op == plan.Mark {
-					down = append(down, a.VM)
+					down = append(down, a.Key)
 				}
 			}
 			if len(down) > 0 {
@@ -189,11 +189,11 @@ func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 		o.Answers.Suppressed = true
 		r := planner.Make(o)
 		for _, a := range r.Actions {
-			if marks(a, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
-				t.Fatalf("%s %s for %s: %s", a.Op, a.VM, plan.ArgsOf[plan.MarkArgs](a.Args).Why, a.Reason)
+			if marks(a, plan.MarkReasonUpdate, plan.MarkReasonResize, plan.MarkReasonPowerCycle) && !find(&o, a.MoRef).Standby {
+				t.Fatalf("%s %s for %s: %s", a.Op, a.Key, plan.ArgsOf[plan.MarkArgs](a.Args).Reason, a.Reason)
 			}
 			if a.Op == plan.Reset && strings.HasSuffix(a.Reason, "Socket)") {
-				t.Fatalf("%s %s: %s", a.Op, a.VM, a.Reason)
+				t.Fatalf("%s %s: %s", a.Op, a.Key, a.Reason)
 			}
 		}
 	})

@@ -23,10 +23,10 @@ func inProgress(t *rapid.T) plan.Observed {
 	o.Group.Status.VCenterUUID = vcenter
 	for ordinal := range rapid.Int32Range(0, 6).Draw(t, "VMs") {
 		m := vm(&o, ordinal)
-		m.Folder, m.Fingerprint, m.Tools, m.IPs, m.Boot = o.State.Folder, "now", true, []string{fmt.Sprintf("10.0.0.%d", ordinal+1)}, now.Add(-1000e9)
-		m.Created, m.InstanceUUID = m.Boot, "id-of-"+m.MoRef
+		m.Folder, m.Fingerprint, m.Tools, m.IPs, m.BootTime = o.State.Folder, "now", true, []string{fmt.Sprintf("10.0.0.%d", ordinal+1)}, now.Add(-1000e9)
+		m.Created, m.InstanceUUID = m.BootTime, "id-of-"+m.MoRef
 		record := v1alpha1.Member{Name: m.Name, Ordinal: ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, Ready: true}
-		record.LastTransitionTime.Time = m.Boot
+		record.LastTransitionTime.Time = m.BootTime
 		if rapid.Bool().Draw(t, "of an older spec") {
 			m.Revision, m.Generation = "0123456789", m.Generation-1
 		}
@@ -35,11 +35,11 @@ func inProgress(t *rapid.T) plan.Observed {
 			m.Prepared = plan.Unprepared + m.Prepared
 			fallthrough
 		case 1:
-			m.Power, m.Tools, m.IPs, m.Boot, record.Ready = plan.PoweredOff, false, nil, m.Boot.Add(-m.Boot.Sub(m.Boot)), false
+			m.Power, m.Tools, m.IPs, m.BootTime, record.Ready = plan.PoweredOff, false, nil, m.BootTime.Add(-m.BootTime.Sub(m.BootTime)), false
 		}
 		if rapid.IntRange(0, 3).Draw(t, "marked") == 0 {
 			m.Marked, m.MarkedAt = true, now.Add(-60e9)
-			m.Why = rapid.SampledFrom([]plan.Why{plan.WhyScaleIn, plan.WhyUpdate, plan.WhyHealing, plan.WhyReplace, plan.WhyPowerCycle}).Draw(t, "why")
+			m.MarkReason = rapid.SampledFrom([]plan.MarkReason{plan.MarkReasonScaleIn, plan.MarkReasonUpdate, plan.MarkReasonHealing, plan.MarkReasonReplace, plan.MarkReasonPowerCycle}).Draw(t, "why")
 		}
 		if rapid.IntRange(0, 2).Draw(t, "came back") == 0 { // with another moRef
 			record.MoRef = "was-" + m.MoRef
@@ -63,7 +63,7 @@ func TestAGroupThatIsNotAsItsSpecSaysHasAStepOrSaysWhatItWaitsFor(t *testing.T) 
 		r := planner.Make(o)
 		if r.Status.Phase == v1alpha1.PhasePending && len(r.Actions) == 0 && r.Wake == 0 && !waits.MatchString(r.Status.LastMessage) {
 			for _, m := range o.State.VMs {
-				t.Logf("%s (%s): %s, prepared %q, revision %s, marked for %q", m.Name, m.MoRef, m.Power, m.Prepared, m.Revision, m.Why)
+				t.Logf("%s (%s): %s, prepared %q, revision %s, marked for %q", m.Name, m.MoRef, m.Power, m.Prepared, m.Revision, m.MarkReason)
 			}
 			for _, v := range r.Verdicts {
 				t.Logf("%+v", v)

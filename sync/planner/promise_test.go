@@ -43,13 +43,13 @@ func (w *world) begin(all bool) {
 			continue
 		}
 		before := w.serving()
-		w.running[a.VM] = a
-		w.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby()}
+		w.running[a.Key] = a
+		w.o.Pending[a.Key] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby()}
 		_, least := limits(&w.o)
 		if after := w.serving(); after < before && after < least {
-			w.Fatalf("%s %s: %d serve, %d would; %d are promised\n%s", a.Op, a.VM, before, after, least, lines(w.diary))
+			w.Fatalf("%s %s: %d serve, %d would; %d are promised\n%s", a.Op, a.Key, before, after, least, lines(w.diary))
 		}
-		w.say("%s %s: %s", a.Op, a.VM, a.Reason)
+		w.say("%s %s: %s", a.Op, a.Key, a.Reason)
 	}
 }
 
@@ -103,11 +103,11 @@ func (w *world) end(name string, calm bool) {
 
 // apply carries out an action. A Clone whose name is taken creates nothing. Guests boot later, and can ignore a request to halt.
 func (w *world) apply(a plan.Action) {
-	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder() }) {
+	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.Key && m.Folder == a.Folder() }) {
 		return
 	}
 	if m := w.vm(a.MoRef); a.Op == plan.ShutdownGuest && m != nil && w.one("guest ignores it", 4) {
-		m.Shutdown = plan.Moment{At: w.o.Now, Boot: m.Boot}
+		m.Shutdown = plan.Moment{At: w.o.Now, Boot: m.BootTime}
 		return
 	}
 	plan.Apply(&w.o, a)

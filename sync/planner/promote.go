@@ -66,7 +66,7 @@ func (d *decision) promotionText(n int) string {
 	switch {
 	case d.sets.ordinals+len(d.arriving)+n < d.facts.want:
 		return d.sets.membersText()
-	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.nominated == plan.WhyHealing }):
+	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.nominated == plan.MarkReasonHealing }):
 		return "instead of an unhealthy member"
 	}
 	return d.surgeText(n + 1)

@@ -23,12 +23,12 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		seen := map[string]bool{}
 		for _, a := range planner.Make(o).Actions {
-			p, pending := o.Pending[a.VM]
+			p, pending := o.Pending[a.Key]
 			pending = pending && p.State != plan.Due && !(p.State == plan.BackingOff && (p.Op == plan.PowerOn && a.Op != plan.PowerOn || p.Op == plan.Clone && a.MoRef != ""))
-			if pending || seen[a.VM] {
-				t.Fatalf("a second action for %q: %+v", a.VM, a)
+			if pending || seen[a.Key] {
+				t.Fatalf("a second action for %q: %+v", a.Key, a)
 			}
-			seen[a.VM] = true
+			seen[a.Key] = true
 		}
 	}))
 	t.Run("never gives more members than replicas and maxSurge, nor a second one of an ordinal", rapid.MakeCheck(func(t *rapid.T) {
@@ -46,7 +46,7 @@ func TestEveryObservation(t *testing.T) {
 		}
 		unhealthy, serving := 0, len(held)-len(idle)
 		for _, m := range o.State.VMs { // another is promoted before they are gone
-			unhealthy += isOne(m.Marked && m.Why == plan.WhyHealing && !m.IsStandby())
+			unhealthy += isOne(m.Marked && m.MarkReason == plan.MarkReasonHealing && !m.IsStandby())
 		}
 		surge, _ := limits(&o)
 		most := int(o.Group.Replicas()) + surge
@@ -66,9 +66,9 @@ func TestEveryObservation(t *testing.T) {
 			switch {
 			case a.Op != plan.PowerOn || !m.Standby:
 			case !a.Standby():
-				t.Fatalf("%s is powered on, and its stamp still says that it is a standby member", a.VM)
+				t.Fatalf("%s is powered on, and its stamp still says that it is a standby member", a.Key)
 			case m.Power == plan.PoweredOff && (m.Marked || m.Revision != plan.RevisionWith(&o.Group.Spec, o.Related.Digest) || m.CPU != 2):
-				t.Fatalf("%s is promoted: %+v", a.VM, m)
+				t.Fatalf("%s is promoted: %+v", a.Key, m)
 			}
 		}
 		for _, m := range r.Status.Members {
@@ -102,7 +102,7 @@ func TestEveryObservation(t *testing.T) {
 				left += isOne(stays)
 			}
 			if left < a.Leaves {
-				t.Fatalf("%s of %s begins, and leaves %d members that stay, not %d", a.Op, a.VM, left, a.Leaves)
+				t.Fatalf("%s of %s begins, and leaves %d members that stay, not %d", a.Op, a.Key, left, a.Leaves)
 			}
 		}
 	}))
@@ -110,8 +110,8 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		undelete(&o)
 		o.State.Template = plan.Template{Datacenter: "DC0"}
-		replacing := func(why plan.Why) bool {
-			return why == plan.WhyUpdate || why == plan.WhyResize || why == plan.WhyReplace
+		replacing := func(why plan.MarkReason) bool {
+			return why == plan.MarkReasonUpdate || why == plan.MarkReasonResize || why == plan.MarkReasonReplace
 		}
 		members, duplicates := map[int32]int{}, 0
 		for _, m := range o.State.VMs {
@@ -123,12 +123,12 @@ func TestEveryObservation(t *testing.T) {
 		for _, a := range planner.Make(o).Actions {
 			m := find(&o, a.MoRef)
 			switch {
-			case a.Op == plan.Mark && (replacing(plan.ArgsOf[plan.MarkArgs](a.Args).Why) || plan.ArgsOf[plan.MarkArgs](a.Args).Successor != nil):
-				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
+			case a.Op == plan.Mark && (replacing(plan.ArgsOf[plan.MarkArgs](a.Args).Reason) || plan.ArgsOf[plan.MarkArgs](a.Args).Successor != nil):
+				t.Fatalf("%s is marked: %s", a.Key, a.Reason)
 			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || duplicates > 0 || !m.Quarantined.IsZero(): // one is too many
 			case o.Group.Spec.HasPersistentDisks() && m.Ordinal >= o.Group.Replicas(): // so is this one: the ordinals are 0 … n-1
-			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.Why):
-				t.Fatalf("%s of %s, which was marked for %s: %s", a.Op, a.VM, m.Why, a.Reason)
+			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.MarkReason):
+				t.Fatalf("%s of %s, which was marked for %s: %s", a.Op, a.Key, m.MarkReason, a.Reason)
 			}
 		}
 	}))
@@ -148,10 +148,10 @@ func TestEveryObservation(t *testing.T) {
 			alone += isOne(x.Ordinal == m.Ordinal && x.Quarantined.IsZero())
 		}
 		for _, a := range r.Actions {
-			why := plan.ArgsOf[plan.MarkArgs](a.Args).Why
+			why := plan.ArgsOf[plan.MarkArgs](a.Args).Reason
 			x := find(&o, a.MoRef)
-			if a.Op == plan.Mark && (why == plan.WhyUpdate || why == plan.WhyResize) && !strings.HasPrefix(x.Prepared, plan.Unprepared) && alone == 1 {
-				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
+			if a.Op == plan.Mark && (why == plan.MarkReasonUpdate || why == plan.MarkReasonResize) && !strings.HasPrefix(x.Prepared, plan.Unprepared) && alone == 1 {
+				t.Fatalf("%s is marked: %s", a.Key, a.Reason)
 			}
 		}
 		held := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionUpdateHeld)
@@ -167,7 +167,7 @@ func TestEveryObservation(t *testing.T) {
 		}
 		for _, a := range r.Actions {
 			if asks[a.MoRef] {
-				t.Fatalf("%s of %s, which asks", a.Op, a.VM)
+				t.Fatalf("%s of %s, which asks", a.Op, a.Key)
 			}
 		}
 		reported := slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
@@ -191,31 +191,31 @@ func TestEveryObservation(t *testing.T) {
 			switch {
 			case !is:
 			case !m.Reachable:
-				t.Fatalf("%s of %s, which is unreachable", a.Op, a.VM)
+				t.Fatalf("%s of %s, which is unreachable", a.Op, a.Key)
 			case o.Finalizing:
 			case plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn: // vCenter's events decide about a duplicate that is off
 				aside[m.Ordinal]++
 				if perOrdinal[m.Ordinal] < 2 || m.Power != plan.PoweredOff || a.Op != plan.Destroy {
-					t.Fatalf("%s of %s, which is no duplicate that is off", a.Op, a.VM)
+					t.Fatalf("%s of %s, which is no duplicate that is off", a.Op, a.Key)
 				}
 			case a.Op == plan.Destroy || a.Op == plan.Quarantine:
 				if !m.Marked || !a.Marked || m.Power != plan.PoweredOff {
-					t.Fatalf("%s of %s, which is not marked, or is on", a.Op, a.VM)
+					t.Fatalf("%s of %s, which is not marked, or is on", a.Op, a.Key)
 				}
-				if a.Op == plan.Destroy && m.Why == plan.WhyDuplicate {
-					t.Fatalf("%s of %s, which is kept", a.Op, a.VM)
+				if a.Op == plan.Destroy && m.MarkReason == plan.MarkReasonDuplicate {
+					t.Fatalf("%s of %s, which is kept", a.Op, a.Key)
 				}
-			case marks(a, plan.WhyDuplicate) && perOrdinal[m.Ordinal] < 2 &&
+			case marks(a, plan.MarkReasonDuplicate) && perOrdinal[m.Ordinal] < 2 &&
 				slices.ContainsFunc(o.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == m.InstanceUUID }):
 				if len(perOrdinal) <= int(o.Group.Replicas()) {
-					t.Fatalf("%s of %s, which was given up, and is needed", a.Op, a.VM)
+					t.Fatalf("%s of %s, which was given up, and is needed", a.Op, a.Key)
 				}
-			case marks(a, plan.WhyDuplicate) && perOrdinal[m.Ordinal] < 2:
-				t.Fatalf("%s of %s, which is the member", a.Op, a.VM)
-			case marks(a, plan.WhyDuplicate):
+			case marks(a, plan.MarkReasonDuplicate) && perOrdinal[m.Ordinal] < 2:
+				t.Fatalf("%s of %s, which is the member", a.Op, a.Key)
+			case marks(a, plan.MarkReasonDuplicate):
 				aside[m.Ordinal]++
 			case a.Op == plan.Release:
-				t.Fatalf("%s of %s, and the group is not deleted", a.Op, a.VM)
+				t.Fatalf("%s of %s, and the group is not deleted", a.Op, a.Key)
 			}
 		}
 		for ordinal, n := range aside {
@@ -229,8 +229,8 @@ func TestEveryObservation(t *testing.T) {
 		undelete(&o)
 		o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 		for _, a := range planner.Make(o).Actions {
-			if m := find(&o, a.MoRef); marks(a, plan.WhyScaleIn) && !m.Standby && m.Ordinal < o.Group.Replicas() {
-				t.Fatalf("%s goes, of %d", a.VM, o.Group.Replicas())
+			if m := find(&o, a.MoRef); marks(a, plan.MarkReasonScaleIn) && !m.Standby && m.Ordinal < o.Group.Replicas() {
+				t.Fatalf("%s goes, of %d", a.Key, o.Group.Replicas())
 			}
 		}
 	}))
@@ -245,7 +245,7 @@ func TestEveryObservation(t *testing.T) {
 		}
 		for _, a := range planner.Make(o).Actions {
 			if m := find(&o, a.MoRef); a.Op == plan.PowerOn && plan.PreparationIn(m.Prepared).Disks && m.Former.Entry == "" && plan.LacksPersistent(&o.Group.Spec, m.Disks) {
-				t.Fatalf("%s is powered on with the disks %q", a.VM, m.Disks)
+				t.Fatalf("%s is powered on with the disks %q", a.Key, m.Disks)
 			}
 		}
 	}))
@@ -259,13 +259,13 @@ func TestEveryObservation(t *testing.T) {
 			}
 		}
 		for _, a := range planner.Make(o).Actions {
-			m, p := find(&o, a.MoRef), o.Pending[a.VM]
+			m, p := find(&o, a.MoRef), o.Pending[a.Key]
 			if a.Op == plan.Mark && !m.Quarantined.IsZero() {
-				t.Fatalf("%s of %s in quarantine, which no replica powers on", a.Op, a.VM)
+				t.Fatalf("%s of %s in quarantine, which no replica powers on", a.Op, a.Key)
 			}
 			takes := a.Op == plan.PowerOff || a.Op == plan.DeleteDisks || a.Op == plan.Destroy
 			if takes && m.Quarantined.IsZero() && len(plan.Persistent(m.Disks)) > 0 && m.Generation < o.Group.Generation && p.Op != plan.Mark {
-				t.Fatalf("%s of %s, whose stamp has generation %d of %d", a.Op, a.VM, m.Generation, o.Group.Generation)
+				t.Fatalf("%s of %s, whose stamp has generation %d of %d", a.Op, a.Key, m.Generation, o.Group.Generation)
 			}
 		}
 	}))
@@ -308,13 +308,13 @@ func TestEveryObservation(t *testing.T) {
 			return n
 		}
 		for _, a := range r.Actions {
-			if !marks(a, plan.WhyScaleIn) || o.Pending[a.VM].Op == plan.Mark || find(&o, a.MoRef).Standby {
+			if !marks(a, plan.MarkReasonScaleIn) || o.Pending[a.Key].Op == plan.Mark || find(&o, a.MoRef).Standby {
 				continue
 			}
 			for _, m := range o.State.VMs {
 				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
 				if x := find(&o, a.MoRef); !wasMissing(&o, x.InstanceUUID) && rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && !m.Standby && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && duplicate[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
-					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
+					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.Key, rank(x), m.Ordinal, rank(m))
 				}
 			}
 		}
@@ -337,8 +337,8 @@ func TestEveryObservation(t *testing.T) {
 		allowed, forty := 0, intstr.FromString("40%")
 		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
 		for _, a := range planner.Make(o).Actions {
-			if unhealthy > max(1, allowed) && (a.Op == plan.Reset || marks(a, plan.WhyHealing)) {
-				t.Fatalf("%s of %s while %d are unready, and %d can be", a.Op, a.VM, unhealthy, allowed)
+			if unhealthy > max(1, allowed) && (a.Op == plan.Reset || marks(a, plan.MarkReasonHealing)) {
+				t.Fatalf("%s of %s while %d are unready, and %d can be", a.Op, a.Key, unhealthy, allowed)
 			}
 		}
 	}))
@@ -348,11 +348,11 @@ func TestEveryObservation(t *testing.T) {
 			m := find(&o, a.MoRef)
 			switch {
 			case o.Related.Fault != nil && (a.Op == plan.Clone || a.Op == plan.Adopt):
-				t.Fatalf("%s of %s without user data", a.Op, a.VM)
+				t.Fatalf("%s of %s without user data", a.Op, a.Key)
 			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
-				t.Fatalf("%s is powered on, and not prepared", a.VM)
+				t.Fatalf("%s is powered on, and not prepared", a.Key)
 			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && o.State.RulesOff && plan.RulesOf(&o.Group.Spec).Required():
-				t.Fatalf("%s is powered on before the rule stands", a.VM)
+				t.Fatalf("%s is powered on before the rule stands", a.Key)
 			}
 		}
 	}))
@@ -370,7 +370,7 @@ func TestEveryObservation(t *testing.T) {
 			}
 			takes := a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Quarantine || a.Op == plan.Destroy
 			if takes && (m.Marked || o.Finalizing) && ready(&o, m) && !halting(&o, m) && !since.IsZero() && o.Now.Sub(since) < drain {
-				t.Fatalf("%s of %s after %s", a.Op, a.VM, o.Now.Sub(since))
+				t.Fatalf("%s of %s after %s", a.Op, a.Key, o.Now.Sub(since))
 			}
 		}
 	}))

@@ -72,7 +72,7 @@ func (s *sets) mayReturn(ordinal int32) bool {
 
 // returnMember plans the next step that makes a VM in quarantine a member again.
 func (s *steps) returnMember(q *member, why string) {
-	a := plan.Action{VM: s.facts.stepKey(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	a := plan.Action{Key: s.facts.stepKey(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.VM.Name != q.name:
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
@@ -105,10 +105,10 @@ func (d *decision) decideQuarantined() {
 			q.decide(plan.Wait, "its quarantine is over, but it was powered on")
 			q.awaits = "an operator to power it off"
 		case d.facts.due(q):
-			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.facts.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.facts.policy.Quarantine.Seconds()), cmp.Or(q.MarkReason, "removed")))
 			q.wants(toDestroy, q.why)
 		default:
-			q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
+			q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.MarkReason, "removed")))
 			q.wants(toQuarantine, "removed, and kept in quarantine")
 		}
 	}
@@ -116,18 +116,18 @@ func (d *decision) decideQuarantined() {
 
 // quarantine plans the next step that puts a VM where the VMs in quarantine are.
 func (s *steps) quarantine(q *member, why string) {
-	a := plan.Action{VM: s.facts.stepKey(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	a := plan.Action{Key: s.facts.stepKey(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
-	case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
+	case q.Power == plan.PoweredOn && q.BootTime.Before(q.Quarantined.Add(lateCalls)) && !q.BootTime.IsZero():
 		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it was powered on right after it went into quarantine, perhaps by a late call of the server, and its successor may run"
-	case q.Why == plan.WhyDuplicate && !s.facts.blocksName(q):
+	case q.MarkReason == plan.MarkReasonDuplicate && !s.facts.blocksName(q):
 		return
 	case q.VM.Name == q.name:
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: plan.QuarantineName(s.facts.Group.Name, q.Ordinal, q.MoRef)}
 	case q.VM.Folder != s.facts.State.Folder || q.VM.Folder == "":
 		return
 	case s.facts.State.Quarantine == "":
-		a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.facts.State.Folder}, Reason: "removed members are kept in the quarantine folder"}
+		a = plan.Action{Op: plan.CreateQuarantine, Key: plan.FolderKey, Args: plan.MoveArgs{Folder: s.facts.State.Folder}, Reason: "removed members are kept in the quarantine folder"}
 	default:
 		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.facts.State.Quarantine}
 	}

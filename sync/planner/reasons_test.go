@@ -17,7 +17,7 @@ func TestEveryActionOfTheStoriesHasAReason(t *testing.T) {
 	everyResult(func(name string, r *plan.Result) {
 		for _, a := range r.Actions {
 			if shown[a.Op] = true; a.Reason == "" {
-				t.Errorf("%s: %s %s has no reason", name, a.Op, a.VM)
+				t.Errorf("%s: %s %s has no reason", name, a.Op, a.Key)
 			}
 		}
 	})

@@ -50,9 +50,9 @@ func TestAnAdoptedMemberThatReportsNothingIsHealedOnlyAfterItsNextPowerOn(t *tes
 			o.State.VMs[i].Tools = i != 2
 		}
 		m := &o.State.VMs[2]
-		m.Former.Name, m.Created, m.Boot = "old", now.Add(-2*time.Hour), now.Add(-3*time.Hour)
+		m.Former.Name, m.Created, m.BootTime = "old", now.Add(-2*time.Hour), now.Add(-3*time.Hour)
 		if heals {
-			m.Boot = now.Add(-time.Hour)
+			m.BootTime = now.Add(-time.Hour)
 		}
 		o.Group.Status.Members = []v1alpha1.Member{{MoRef: "vm-102", LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
 		if r := planner.Make(o); r.Wants("web-2", plan.Mark) != heals {
@@ -98,9 +98,9 @@ func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
 		closed(&o)
 		for _, a := range planner.Make(o).Actions {
 			m := find(&o, a.MoRef)
-			if marks(a, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle) && !m.Marked &&
+			if marks(a, plan.MarkReasonUpdate, plan.MarkReasonResize, plan.MarkReasonPowerCycle) && !m.Marked &&
 				!strings.HasPrefix(m.Prepared, plan.Unprepared) && !m.Standby {
-				t.Fatalf("%s of %s outside the windows: %s", a.Op, a.VM, a.Reason)
+				t.Fatalf("%s of %s outside the windows: %s", a.Op, a.Key, a.Reason)
 			}
 		}
 	})

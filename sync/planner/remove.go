@@ -29,21 +29,21 @@ import (
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
 func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bool) {
-	a := plan.Action{Op: plan.Destroy, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
+	a := plan.Action{Op: plan.Destroy, Key: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle, Leaves: s.mustLeave(m)}
 	kept := !m.Quarantined.IsZero()
 	switch {
 	case !m.Reachable || !s.canGo(m, on):
 		return true
 	case on == retained:
-		return s.release(m, a.VM, reason)
+		return s.release(m, a.Key, reason)
 	case m.Power != plan.PoweredOff && kept:
 		a.Op = plan.PowerOff
 	case m.Power != plan.PoweredOff:
 		return s.takeDown(m, reason)
-	case on == chosen && s.facts.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
+	case on == chosen && s.facts.policy.Quarantine > 0, (on == chosen || on == idle) && m.MarkReason == plan.MarkReasonDuplicate:
 		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
-		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(s.facts.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
+		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(s.facts.policy.Quarantine.Seconds())); m.MarkReason == plan.MarkReasonDuplicate {
 			a.Reason = reason + "; kept until an operator deletes it in vCenter"
 		}
 	}
@@ -81,7 +81,7 @@ func (s *steps) canGo(m *member, on removalReason) bool {
 // back, if possible; then it loses its stamp. The last member keeps its stamp, with the mark of the deletion, until no other replica of the
 // server can have a lease: a replica that saw neither stamp nor mark would clone the member again.
 func (s *steps) release(m *member, as, reason string) bool {
-	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
+	a := plan.Action{Key: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !s.facts.refused(m, plan.Rename):
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.Former.Name}

@@ -20,9 +20,9 @@ func (s *steps) removeChosen(m *member, why string) {
 		unblocked = s.act(s.facts.replacing(m, m.nominated, why))
 		s.reportFailedRehearsal(m)
 	case !m.MarkedForRemoval():
-		to := plan.WhyScaleIn
+		to := plan.MarkReasonScaleIn
 		if m.givenUp { // its VM is kept in quarantine (duplicates.go)
-			to = plan.WhyDuplicate
+			to = plan.MarkReasonDuplicate
 		}
 		unblocked = s.act(s.facts.marking(m, to, why))
 	default:

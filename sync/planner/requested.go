@@ -19,7 +19,7 @@ func (requested) nominate(d *decision, order []int) {
 				d.incorrect = append(d.incorrect, plan.FaultOf{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
-				m.nominate(plan.WhyReplace, "spec.replace names it")
+				m.nominate(plan.MarkReasonReplace, "spec.replace names it")
 				if m.fate == held {
 					m.fate = remains
 				}

@@ -12,5 +12,5 @@ func (d *decision) whyReset(m *member) string {
 }
 
 func (s *steps) reset(m *member, why string) {
-	s.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
+	s.act(plan.Action{Op: plan.Reset, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
 }

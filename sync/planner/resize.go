@@ -55,7 +55,7 @@ func (d *decision) whyResize(m *member) string {
 // resizeInPlace plans the next step that changes a member's size.
 func (s *steps) resizeInPlace(m *member, why string) {
 	unblocked := true
-	a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+	a := plan.Action{Op: plan.Reconfigure, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Args: s.facts.resizeArgs(m, false), Reason: why}
 	switch {
 	case m.Power == plan.PoweredOff:
@@ -65,7 +65,7 @@ func (s *steps) resizeInPlace(m *member, why string) {
 		unblocked = s.act(a)
 	case m.fate != powerCycled, !m.Marked && !s.canMark(m):
 	case !m.Marked:
-		unblocked = s.act(s.facts.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
+		unblocked = s.act(s.facts.marking(m, plan.MarkReasonPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
 	case !s.passes(m), m.halting() && m.mayServe() && s.decision.slack < 0:
 	default:
 		unblocked = s.takeDown(m, "power cycle: it "+m.resize)

@@ -36,5 +36,5 @@ func (d *decision) decideRestamps() {
 }
 
 func (s *steps) restamp(m *member, why string) {
-	m.begins(restamping, s.act(plan.Action{Op: plan.Restamp, VM: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why}))
+	m.begins(restamping, s.act(plan.Action{Op: plan.Restamp, Key: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why}))
 }

@@ -137,7 +137,7 @@ func (w *returns) step(status v1alpha1.VmGroupStatus, most int) (acted bool) {
 	w.statuses = append(w.statuses, r.Status)
 	for _, a := range r.Actions[:min(len(r.Actions), most)] {
 		w.judge(a)
-		w.say("%s %s %s: %s", a.Op, a.VM, a.MoRef, a.Reason)
+		w.say("%s %s %s: %s", a.Op, a.Key, a.MoRef, a.Reason)
 		plan.Apply(&w.o, a)
 		for i := range w.o.State.VMs {
 			if vm := &w.o.State.VMs[i]; vm.InstanceUUID == "" {
@@ -176,7 +176,7 @@ func (w *returns) judge(a plan.Action) {
 	case !takes || !vm.Quarantined.IsZero():
 	case w.came[a.MoRef]:
 		if a.Op == plan.Destroy && w.givenUp[vm.InstanceUUID] {
-			w.fatalf("%s (%s) is destroyed, and was given up: %s\n%s", a.VM, a.MoRef, a.Reason, lines(w.diary))
+			w.fatalf("%s (%s) is destroyed, and was given up: %s\n%s", a.Key, a.MoRef, a.Reason, lines(w.diary))
 		}
 	case len(w.came) > 0 && vm.Power == plan.PoweredOn: // a clone that never ran yields to the VM that returns and runs
 		stay := 0
@@ -184,7 +184,7 @@ func (w *returns) judge(a plan.Action) {
 			stay += isOne(x.MoRef != a.MoRef && x.Quarantined.IsZero() && !x.Marked && !w.came[x.MoRef])
 		}
 		if stay < int(w.o.Group.Replicas()) {
-			w.fatalf("%s of %s (%s), which was there all the time, and %d stay of %d: %s\n%s", a.Op, a.VM, a.MoRef, stay, w.o.Group.Replicas(), a.Reason, lines(w.diary))
+			w.fatalf("%s of %s (%s), which was there all the time, and %d stay of %d: %s\n%s", a.Op, a.Key, a.MoRef, stay, w.o.Group.Replicas(), a.Reason, lines(w.diary))
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (w *returns) members() (members, kept []string) {
 		if vm.Quarantined.IsZero() {
 			members = append(members, vm.MoRef)
 		} else {
-			kept = append(kept, vm.MoRef+" "+string(vm.Why))
+			kept = append(kept, vm.MoRef+" "+string(vm.MarkReason))
 		}
 	}
 	slices.Sort(members)

@@ -15,7 +15,7 @@ func (s *steps) setRules() {
 		spec, reason = spec.DeepCopy(), "the group is deleted"
 		spec.Placement.AntiAffinity, spec.Placement.HostGroup = v1alpha1.AntiAffinityNone, nil
 	}
-	s.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: s.facts.Group.Generation, Args: &plan.Details{Spec: spec}})
+	s.act(plan.Action{Op: plan.SetRules, Key: plan.RulesKey, Reason: reason, Generation: s.facts.Group.Generation, Args: &plan.Details{Spec: spec}})
 }
 
 // awaitsRules reports whether members can only be powered on after the rules are set.

@@ -114,7 +114,7 @@ func kindsIn(r *plan.Result) map[string]bool {
 	for i := range r.Actions {
 		a := &r.Actions[i]
 		all["step "+string(a.Op)] = true
-		all["step "+string(a.Op)+string(plan.ArgsOf[plan.MarkArgs](a.Args).Why)+": "+general(a.Reason)] = true
+		all["step "+string(a.Op)+string(plan.ArgsOf[plan.MarkArgs](a.Args).Reason)+": "+general(a.Reason)] = true
 	}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
@@ -296,7 +296,7 @@ func curable(s *spec) {
 func sick(o *plan.Observed) {
 	for i := range o.State.VMs[:min(2, len(o.State.VMs))] {
 		m := &o.State.VMs[i]
-		m.Boot = o.Now
+		m.BootTime = o.Now
 		m.Tools, m.Reported, m.IPs = false, false, nil
 	}
 	o.Now = o.Now.Add(time.Minute)
@@ -336,7 +336,7 @@ type drawnLife struct {
 // next stores the status, carries out some of the steps, lets others run or fail, and lets time pass and something happen.
 func (l *drawnLife) next(t *testing.T, r *plan.Result) {
 	o := &l.o
-	if o.Noticed = &r.Status; l.random.IntN(4) > 0 {
+	if o.LastPlannedStatus = &r.Status; l.random.IntN(4) > 0 {
 		store(t, o, r)
 	} else {
 		o.Group = o.Group.DeepCopy()
@@ -345,14 +345,14 @@ func (l *drawnLife) next(t *testing.T, r *plan.Result) {
 	pending := map[string]plan.Pending{}
 	for i := range r.Actions {
 		a := &r.Actions[i]
-		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, Standby: a.Standby() && a.Op == plan.Clone, Home: plan.HomeOf(&o.Group.Spec).String(), Why: plan.ArgsOf[plan.MarkArgs](a.Args).Why}
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, Standby: a.Standby() && a.Op == plan.Clone, Home: plan.HomeOf(&o.Group.Spec).String(), MarkReason: plan.ArgsOf[plan.MarkArgs](a.Args).Reason}
 		switch l.random.IntN(12) {
 		case 0:
 			p.State = plan.Running
-			pending[a.VM] = p
+			pending[a.Key] = p
 		case 1:
 			p.State, p.Fault = pick(l.random, plan.BackingOff, plan.Due), pick(l.random, faults...)
-			pending[a.VM] = p
+			pending[a.Key] = p
 		default:
 			plan.Apply(o, *a)
 		}
@@ -462,14 +462,14 @@ var happenings = []func(*drawnLife){
 	func(l *drawnLife) { l.o.Finalizing, l.o.FinalizingSince = true, l.o.Now },
 	func(l *drawnLife) {
 		vm := l.vm()
-		vm.Power, vm.Tools, vm.IPs, vm.Boot = plan.PoweredOff, false, nil, time.Time{}
+		vm.Power, vm.Tools, vm.IPs, vm.BootTime = plan.PoweredOff, false, nil, time.Time{}
 	},
-	func(l *drawnLife) { vm := l.vm(); vm.Power, vm.Boot, vm.Tools = plan.PoweredOn, l.o.Now, true },
+	func(l *drawnLife) { vm := l.vm(); vm.Power, vm.BootTime, vm.Tools = plan.PoweredOn, l.o.Now, true },
 	func(l *drawnLife) { vm := l.vm(); vm.Tools, vm.Reported, vm.IPs = false, false, nil },
 	func(l *drawnLife) { vm := l.vm(); vm.Tools, vm.Reported, vm.IPs = false, false, nil },
 	func(l *drawnLife) { vm := l.vm(); vm.Reachable, vm.Unreachable = false, "disconnected" },
 	func(l *drawnLife) { l.vm().Question = "Was it moved? (choices: No, Yes)" },
-	func(l *drawnLife) { l.vm().Untaken = []string{"10.0.0.10"} },
+	func(l *drawnLife) { l.vm().UnreportedAddresses = []string{"10.0.0.10"} },
 	func(l *drawnLife) { l.vm().Name = "renamed" },
 	func(l *drawnLife) { l.vm().Home = "elsewhere" },
 	func(l *drawnLife) { l.vm().Generation += 5 },
@@ -480,7 +480,7 @@ var happenings = []func(*drawnLife){
 			return
 		}
 		vm.MoRef += "-twin"
-		vm.Power, vm.Boot, vm.Disks = pick(l.random, plan.PoweredOn, plan.PoweredOff), time.Time{}, ""
+		vm.Power, vm.BootTime, vm.Disks = pick(l.random, plan.PoweredOn, plan.PoweredOff), time.Time{}, ""
 		l.o.State.VMs = append(l.o.State.VMs, vm)
 	},
 	func(l *drawnLife) {

@@ -219,7 +219,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 			ordinal = int32(k)
 		}
 		if f := &c.running[k]; f.op != 0 {
-			q := plan.Pending{Op: searchOps[f.op], Ordinal: ordinal, MoRef: c.moRef(f.vm), State: plan.Running, Why: searchWhy[f.why]}
+			q := plan.Pending{Op: searchOps[f.op], Ordinal: ordinal, MoRef: c.moRef(f.vm), State: plan.Running, MarkReason: searchWhy[f.why]}
 			if q.Standby = f.standby; f.is(plan.Clone) {
 				q.Home = plan.HomeOf(&g.Spec).String()
 			}
@@ -229,7 +229,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 			q := plan.Pending{Op: searchOps[f.op], Ordinal: ordinal, MoRef: c.moRef(f.vm), State: plan.Due,
 				Fault: plan.Fault{Reason: "Trouble", Message: "it failed", Transient: !f.final}}
 			if f.cycle {
-				q.Why = plan.WhyPowerCycle
+				q.MarkReason = plan.MarkReasonPowerCycle
 			}
 			q.Tried = searchOps[f.tried]
 			if f.final && q.Op == plan.RemoveFolder {
@@ -257,13 +257,13 @@ func (x *search) countUnconfirmed(p *place, c *replica, o *plan.Observed) {
 func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	made := x.groups[1]
 	vm := plan.VM{MoRef: vmName(i), Name: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Revision: x.revisions[m.revision],
-		Created: now.Add(time.Duration(i)*time.Second - 24*time.Hour), Generation: int64(g.gen), Standby: g.standby, Marked: g.marked, Why: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
+		Created: now.Add(time.Duration(i)*time.Second - 24*time.Hour), Generation: int64(g.gen), Standby: g.standby, Marked: g.marked, MarkReason: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
 		MemoryMB: made.MemoryMB(), Folder: folderName(m.folder), ChangeVersion: "of " + vmName(i), VCenter: vcenter, Home: plan.HomeOf(&made.Spec).String()}
 	if m.first && x.recorded {
 		vm.InstanceUUID = firstUUID(m.ordinal)
 	}
 	if g.on {
-		vm.Power, vm.Boot = plan.PoweredOn, now.Add(-time.Hour)
+		vm.Power, vm.BootTime = plan.PoweredOn, now.Add(-time.Hour)
 	}
 	if g.marked {
 		vm.MarkedAt = called.Add(-time.Second)
@@ -301,9 +301,9 @@ func keyName(k uint8) string {
 
 // flight is a step as the search keeps it. It checks what the search assumes of a step.
 func (x *search) flight(a *plan.Action, p *place, c *replica) flight {
-	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: none, why: uint8(slices.Index(searchWhy, plan.ArgsOf[plan.MarkArgs](a.Args).Why)), gen: c.gen, marked: a.Marked, never: plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn,
+	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: none, why: uint8(slices.Index(searchWhy, plan.ArgsOf[plan.MarkArgs](a.Args).Reason)), gen: c.gen, marked: a.Marked, never: plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn,
 		standby: a.Standby(), guarded: a.ChangeVersion != ""}
-	for f.key = 0; keyName(f.key) != a.VM; f.key++ {
+	for f.key = 0; keyName(f.key) != a.Key; f.key++ {
 	}
 	for i := range int8(p.n) {
 		if c.seen[i].seen && a.MoRef == vmName(i) {

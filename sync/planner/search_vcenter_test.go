@@ -195,12 +195,12 @@ type effect struct {
 
 func (x *search) applied(m *machine, f *flight) machine {
 	o := plan.Observed{Group: x.groups[f.gen], Now: now}
-	a := plan.Action{Op: searchOps[f.op], MoRef: vmName(0), VM: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Generation: int64(f.gen)}
+	a := plan.Action{Op: searchOps[f.op], MoRef: vmName(0), Key: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Generation: int64(f.gen)}
 	switch a.Op {
 	case plan.Clone:
 		a.Args = plan.CloneArgs{CPU: int32(x.size(f.gen)), MemoryMB: o.Group.MemoryMB(), Standby: f.standby}
 	case plan.Mark:
-		a.Args = plan.MarkArgs{Why: searchWhy[f.why]}
+		a.Args = plan.MarkArgs{Reason: searchWhy[f.why]}
 	case plan.Reconfigure:
 		a.Args = plan.ResizeArgs{CPU: int32(x.size(f.gen)), MemoryMB: o.Group.MemoryMB()}
 	case plan.PowerOn:
@@ -219,7 +219,7 @@ func (x *search) applied(m *machine, f *flight) machine {
 	}
 	vm := &o.State.VMs[0]
 	return machine{alive: true, looks: looks{stamped: m.stamped || a.Op == plan.Clone, on: vm.Power == plan.PoweredOn, marked: vm.Marked, standby: vm.Standby,
-		why: uint8(slices.Index(searchWhy, vm.Why)), gen: uint8(vm.Generation), size: uint8(vm.CPU)}}
+		why: uint8(slices.Index(searchWhy, vm.MarkReason)), gen: uint8(vm.Generation), size: uint8(vm.CPU)}}
 }
 
 // carry ends a step's task. done reports whether the task succeeded; vm is the VM that it changed.

@@ -115,7 +115,7 @@ func (f *failure) before(next *flight) uint8 {
 
 var (
 	searchOps = []plan.Op{"", plan.CreateFolder, plan.Reconfigure, plan.PowerOn, plan.Unmark, plan.Clone, plan.Mark, plan.PowerOff, plan.Release, plan.Destroy, plan.RemoveFolder, plan.ConfirmGone}
-	searchWhy = []plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle, plan.WhyDuplicate}
+	searchWhy = []plan.MarkReason{"", plan.MarkReasonScaleIn, plan.MarkReasonUpdate, plan.MarkReasonResize, plan.MarkReasonPowerCycle, plan.MarkReasonDuplicate}
 )
 
 func (f *flight) is(op plan.Op) bool { return searchOps[f.op] == op }

@@ -38,8 +38,8 @@ func lifeOf(replicas int32, change func(*v1alpha1.VmGroupSpec)) *life {
 			m.Standby, m.Power = true, plan.PoweredOff
 			return
 		}
-		m.Boot, m.Created, m.Tools = now.Add(-time.Hour), now.Add(-2*time.Hour), true
-		if m.IPs = m.Given(); len(m.IPs) == 0 {
+		m.BootTime, m.Created, m.Tools = now.Add(-time.Hour), now.Add(-2*time.Hour), true
+		if m.IPs = m.StaticAddresses(); len(m.IPs) == 0 {
 			m.IPs = []string{fmt.Sprintf("192.0.2.%d", 1+m.Ordinal)}
 		}
 	})
@@ -75,8 +75,8 @@ func (l *life) lives(t *testing.T, during time.Duration) (r plan.Result) {
 		}
 		for _, a := range r.Actions {
 			l.ops[a.Op]++
-			l.running[a.VM], l.ends[a.VM] = a, l.o.Now.Add(l.takes[a.Op])
-			l.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby(), Why: plan.ArgsOf[plan.MarkArgs](a.Args).Why}
+			l.running[a.Key], l.ends[a.Key] = a, l.o.Now.Add(l.takes[a.Op])
+			l.o.Pending[a.Key] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby(), MarkReason: plan.ArgsOf[plan.MarkArgs](a.Args).Reason}
 		}
 		for vm, a := range l.running {
 			switch {

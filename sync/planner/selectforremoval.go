@@ -50,7 +50,7 @@ func (s *sets) rank(m *member) int {
 	switch {
 	case m.MarkedForRemoval():
 		rank = 0
-	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].Why != plan.WhyPowerCycle: // its mark was being written
+	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].MarkReason != plan.MarkReasonPowerCycle: // its mark was being written
 		rank = 1
 	case slices.Contains(s.facts.policy.RemoveFirst, m.name):
 		rank = 2
@@ -168,7 +168,7 @@ func (d *decision) selectForRemoval(order []int) {
 		switch {
 		case replaced && !d.canBeReplaced(m):
 			m.awaits = aSuccessor
-		case replaced && m.nominated == plan.WhyHealing:
+		case replaced && m.nominated == plan.MarkReasonHealing:
 			m.fate = replacedNow
 		case replaced && m.serving:
 			m.replaceIf(slack > 0)
@@ -252,7 +252,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 func (s *sets) departing() (n int) {
 	for i := range s.members {
 		m := &s.members[i]
-		n += int(oneIf(m.duplicate && m.MarkedForRemoval() && m.Why != plan.WhyDuplicate))
+		n += int(oneIf(m.duplicate && m.MarkedForRemoval() && m.MarkReason != plan.MarkReasonDuplicate))
 	}
 	return n
 }

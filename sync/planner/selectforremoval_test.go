@@ -24,10 +24,10 @@ func TestMembersGoInTheOrderOfTheirStateAndThenOfTheSpec(t *testing.T) {
 			{ready: true, VM: plan.VM{Created: made(3)}}, // as old as web-3: the highest ordinal goes first
 			{ready: true, VM: plan.VM{Created: made(3)}},
 			{ready: true, outdated: "template"},
-			{ready: true, VM: plan.VM{Marked: true, Why: plan.WhyPowerCycle}}, // about to be taken down for its size
+			{ready: true, VM: plan.VM{Marked: true, MarkReason: plan.MarkReasonPowerCycle}}, // about to be taken down for its size
 			{}, // unhealthy
 			{ready: true},
-			{ready: true, VM: plan.VM{Marked: true, Why: plan.WhyScaleIn}},
+			{ready: true, VM: plan.VM{Marked: true, MarkReason: plan.MarkReasonScaleIn}},
 		}
 		for i := range members {
 			members[i].Ordinal, members[i].name = int32(i), fmt.Sprintf("web-%d", i)

@@ -34,7 +34,7 @@ func TestUserDataIsNotPrintedWithTheValuesThatContainIt(t *testing.T) {
 	related := plan.Related{UserData: plantedText, Digest: "digest"}
 	g := userDataGroup(&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "web-data"}})
 	details := plan.Details{Spec: &g.Spec, UserData: plantedText}
-	action := plan.Action{Op: plan.Clone, VM: "web-0", Reason: "1 is wanted", Args: plan.CloneArgs{Details: &details}}
+	action := plan.Action{Op: plan.Clone, Key: "web-0", Reason: "1 is wanted", Args: plan.CloneArgs{Details: &details}}
 	call, observed := plan.Call{Group: g, Related: related}, plan.Observed{Group: g, Related: related}
 	outlook := plan.Outlook{Steps: []plan.Step{{Round: 1, Action: action}}}
 	var none *plan.Details

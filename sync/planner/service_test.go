@@ -60,8 +60,8 @@ func TestAnEndpointShowsItsMembersState(t *testing.T) {
 			o.Answers.Of = map[string]plan.Answer{m.MoRef: {Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent}}
 		}, "false false true"},
 		"asked to halt": {func(_ *plan.Observed, m *plan.VM) {
-			m.Boot, m.Marked = now.Add(-time.Hour), true
-			m.Shutdown = plan.Moment{At: now, Boot: m.Boot}
+			m.BootTime, m.Marked = now.Add(-time.Hour), true
+			m.Shutdown = plan.Moment{At: now, Boot: m.BootTime}
 		}, "false false true"},
 		"without an address": {func(_ *plan.Observed, m *plan.VM) { m.IPs = nil }, ""},
 		"with addresses that no client can use": {func(_ *plan.Observed, m *plan.VM) {

@@ -15,7 +15,7 @@ func (m *member) resizes() bool {
 // hot reports whether the size can be changed while the VM runs. vCenter may refuse the change all the same. The failure says so, and then, until
 // the next edit of the spec, the mark for a power cycle.
 func (f *facts) hot(m *member) bool {
-	if m.Why == plan.WhyPowerCycle && m.Generation == f.Group.Generation {
+	if m.MarkReason == plan.MarkReasonPowerCycle && m.Generation == f.Group.Generation {
 		return false
 	}
 	cpu, memory := f.Group.Spec.CPU, f.Group.MemoryMB()
@@ -32,7 +32,7 @@ func (f *facts) hot(m *member) bool {
 func (f *facts) refusesResize(m *member) bool {
 	p := f.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
-	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
+	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.MarkReason == plan.MarkReasonResize)
 }
 
 // wantsCycle reports whether the member has to be powered off for its new size.

@@ -45,7 +45,7 @@ func (f *facts) addressesFault() plan.Fault {
 
 // cloneOf is the clone of a member.
 func (f *facts) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
-	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Generation: f.Group.Generation, Args: plan.CloneArgs{
+	return plan.Action{Op: plan.Clone, Key: name, Ordinal: ordinal, Generation: f.Group.Generation, Args: plan.CloneArgs{
 		Folder: f.State.Folder, Template: f.State.Template.MoRef, Fingerprint: f.State.Template.Fingerprint,
 		CPU: f.Group.Spec.CPU, MemoryMB: f.Group.MemoryMB(), Revision: f.revision, Standby: standby, Details: details}}
 }

@@ -153,7 +153,7 @@ func (s *steps) updateStandby(m *member, why string) {
 	case m.disks != "":
 		unblocked = s.setDisksOf(m, why)
 	default:
-		unblocked = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.facts.resizeArgs(m, false), Reason: why})
+		unblocked = s.act(plan.Action{Op: plan.Reconfigure, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.facts.resizeArgs(m, false), Reason: why})
 	}
 	m.begins(standingBy, unblocked)
 }
@@ -162,10 +162,10 @@ func (s *steps) updateStandby(m *member, why string) {
 func (s *steps) discardStandby(m *member, why string) {
 	switch again := m.becomes == plan.Update; {
 	case !m.MarkedForRemoval() && again:
-		s.act(s.facts.replacing(m, plan.WhyUpdate, why))
+		s.act(s.facts.replacing(m, plan.MarkReasonUpdate, why))
 		s.reportFailedRehearsal(m)
 	case !m.MarkedForRemoval():
-		s.act(s.facts.marking(m, plan.WhyScaleIn, why))
+		s.act(s.facts.marking(m, plan.MarkReasonScaleIn, why))
 	default:
 		s.remove(m, idle, why)
 	}

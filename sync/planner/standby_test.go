@@ -28,7 +28,7 @@ func withStandby(replicas, standby int32) plan.Observed {
 // stepFor returns the step that a plan has for a member; empty if it has none.
 func stepFor(r *plan.Result, vm string) plan.Op {
 	for _, a := range r.Actions {
-		if a.VM == vm {
+		if a.Key == vm {
 			return a.Op
 		}
 	}
@@ -69,7 +69,7 @@ func TestStandbyMembersThatCannotBePromotedAreNot(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(*plan.VM){
 		"unreachable":   func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" },
-		"marked":        func(m *plan.VM) { m.Marked, m.Why = true, plan.WhyUpdate },
+		"marked":        func(m *plan.VM) { m.Marked, m.MarkReason = true, plan.MarkReasonUpdate },
 		"asks":          func(m *plan.VM) { m.Question = "Was it moved?" },
 		"not prepared":  func(m *plan.VM) { m.Prepared = plan.Unprepared },
 		"of another":    func(m *plan.VM) { m.Revision = "0123456789" },
@@ -159,7 +159,9 @@ func TestStandbyMembersWithoutAddressesAreReportedButNotWhileMembersGiveTheirsBa
 	if len(clones) != 1 || r.Status.Phase != v1alpha1.PhaseError || !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == plan.ReasonAddressesExhausted }) {
 		t.Errorf("%+v, %s", clones, r.Status.LastMessage)
 	}
-	change(2, func(m *plan.VM) { m.Marked, m.Why, m.MarkedAt = true, plan.WhyReplace, now.Add(-time.Minute) })(&o)
+	change(2, func(m *plan.VM) {
+		m.Marked, m.MarkReason, m.MarkedAt = true, plan.MarkReasonReplace, now.Add(-time.Minute)
+	})(&o)
 	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-2", MoRef: "vm-102"}}
 	if r := planner.Make(o); r.Status.Phase == v1alpha1.PhaseError {
 		t.Errorf("while a member goes: %s", r.Status.LastMessage)
@@ -194,7 +196,7 @@ func TestNoMemberIsRemovedInsteadOfAStandbyMemberThatAnOperatorPoweredOnUntilItI
 	t.Parallel()
 	o := withStandby(2, 1)
 	change(1, func(m *plan.VM) { m.Power = plan.PoweredOff })(&o)
-	change(2, func(m *plan.VM) { m.Power, m.Boot, m.Tools = plan.PoweredOn, now.Add(-time.Minute), true })(&o)
+	change(2, func(m *plan.VM) { m.Power, m.BootTime, m.Tools = plan.PoweredOn, now.Add(-time.Minute), true })(&o)
 	r := planner.Make(o)
 	if first, second := stepFor(&r, "web-1"), stepFor(&r, "web-2"); first != plan.PowerOn || second != plan.PowerOn {
 		t.Errorf("before the promotion: %q of web-1 and %q of web-2; want PowerOn of both", first, second)

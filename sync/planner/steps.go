@@ -31,18 +31,18 @@ func newSteps(d *decision) *steps {
 // act adds an action unless its member already has one: a member never has two. If the last try of the action failed, act adds its fault.
 // unblocked is false if that fault, or a question in vCenter, blocks the action.
 func (s *steps) act(a plan.Action) (unblocked bool) {
-	if _, has := s.stepOf[a.VM]; has {
+	if _, has := s.stepOf[a.Key]; has {
 		return true
 	}
 	if s.stepOf == nil {
 		s.stepOf = map[string]int{}
 	}
-	s.stepOf[a.VM] = len(s.wanted)
-	p, pending := s.facts.Pending[a.VM]
+	s.stepOf[a.Key] = len(s.wanted)
+	p, pending := s.facts.Pending[a.Key]
 	asks := s.sets.asks(a.MoRef)
 	failed := !asks && p.Fault.Reason != "" && p.Op == a.Op
 	if failed {
-		s.faults = append(s.faults, plan.FaultOf{Who: a.VM, Fault: p.Fault})
+		s.faults = append(s.faults, plan.FaultOf{Who: a.Key, Fault: p.Fault})
 	}
 	blocked := asks || failed
 	s.wanted = append(s.wanted, step{Action: a, starts: !asks && (!pending || p.State == plan.Due || p.Lets(a)), blocked: blocked})
@@ -50,9 +50,9 @@ func (s *steps) act(a plan.Action) (unblocked bool) {
 }
 
 // marking is the action that marks a member.
-func (f *facts) marking(m *member, why plan.Why, reason string) plan.Action {
-	return plan.Action{Op: plan.Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Args: plan.MarkArgs{Why: why}, Generation: f.Group.Generation, Reason: reason}
+func (f *facts) marking(m *member, why plan.MarkReason, reason string) plan.Action {
+	return plan.Action{Op: plan.Mark, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Args: plan.MarkArgs{Reason: why}, Generation: f.Group.Generation, Reason: reason}
 }
 
 // step is a wanted action. starts: it can start now. blocked: its last try failed, or its VM has a pending question.

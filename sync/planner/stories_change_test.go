@@ -314,7 +314,7 @@ var changeStories = map[string]func(*story){
 			drop(1)(o)
 		})
 		for _, step := range planner.Forecast(s.o).Steps {
-			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.VM, step.Reason)
+			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.Key, step.Reason)
 		}
 		s.happens("deleted while paused", remove)
 		s.happens("no longer paused", edit(func(g *spec) { g.Paused = false }))

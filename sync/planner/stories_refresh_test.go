@@ -33,7 +33,7 @@ var refreshStories = map[string]func(*story){
 			}))
 		s.happens("another template: it waits", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
 		for _, step := range planner.Forecast(s.o).Steps {
-			fmt.Fprintf(&s.diary, "    /plan: %d after %-9s %-12s %-8s %s\n", step.Round, step.After, step.Op, step.VM, step.Reason)
+			fmt.Fprintf(&s.diary, "    /plan: %d after %-9s %-12s %-8s %s\n", step.Round, step.After, step.Op, step.Key, step.Reason)
 		}
 		s.happens("scaled to 4, and an operator deletes web-0: both are cloned from the new template", func(o *plan.Observed) {
 			s.scale(4)(o)
@@ -57,7 +57,7 @@ var refreshStories = map[string]func(*story){
 			g.Update.MaxAgeSeconds, g.Update.MaxSurge, g.Update.MaxUnavailable, g.Update.MinReadySeconds = in(36000), of(1), of(0), 30
 		}))
 		for _, step := range planner.Forecast(s.o).Steps {
-			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.VM, step.Reason)
+			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.Key, step.Reason)
 		}
 		s.patience = 8*time.Hour + 36*time.Minute
 		s.happens("hours pass: each goes at its own time", each(func(m *plan.VM) { m.Created = m.Created.Add(-30 * time.Minute) }))

@@ -88,7 +88,7 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 			}
 		}
 		for _, a := range r.Actions {
-			fmt.Fprintf(&s.diary, "    %-12s %-8s %s\n", a.Op, a.VM, a.Reason)
+			fmt.Fprintf(&s.diary, "    %-12s %-8s %s\n", a.Op, a.Key, a.Reason)
 			if n, worth := a.Event(s.o.Now); worth {
 				s.said[n.Key] = true
 			}

@@ -20,7 +20,7 @@ func TestStrays(t *testing.T) {
 		o := anything(t)
 		for _, a := range planner.Make(o).Actions {
 			if slices.ContainsFunc(o.State.Strays, func(x plan.Stray) bool { return x.MoRef == a.MoRef }) {
-				t.Fatalf("%s %s is for the stray %s", a.Op, a.VM, a.MoRef)
+				t.Fatalf("%s %s is for the stray %s", a.Op, a.Key, a.MoRef)
 			}
 		}
 	}))
@@ -28,7 +28,7 @@ func TestStrays(t *testing.T) {
 		o := anything(t)
 		for _, a := range planner.Make(o).Actions {
 			if a.Op == plan.Clone && slices.ContainsFunc(o.State.Strays, func(x plan.Stray) bool { return x.Holds && x.Ordinal == a.Ordinal }) {
-				t.Fatalf("%s is cloned, and a stray holds the ordinal", a.VM)
+				t.Fatalf("%s is cloned, and a stray holds the ordinal", a.Key)
 			}
 		}
 	}))
@@ -141,11 +141,11 @@ func TestAMemberThatIsOneTooManyGoesAlthoughAStrayHoldsItsOrdinal(t *testing.T) 
 	o.State.Strays = []plan.Stray{{VM: stray, Holds: true, Why: "it was converted to a template"}}
 	var last *plan.Action
 	for _, s := range planner.Forecast(o).Steps {
-		if s.Action.VM == "web-6" {
+		if s.Action.Key == "web-6" {
 			last = &s.Action
 		}
 		if s.Action.Op == plan.Unmark {
-			t.Fatalf("%s: %s", s.Action.VM, s.Action.Reason)
+			t.Fatalf("%s: %s", s.Action.Key, s.Action.Reason)
 		}
 	}
 	if last == nil || last.Op != plan.Destroy && last.Op != plan.Quarantine {

@@ -88,7 +88,7 @@ func (d *decision) isUnfinished(m *member) bool {
 	switch {
 	case m.duplicate || m.available():
 		return false
-	case m.MarkedForRemoval() && (m.ready || m.Why == plan.WhyScaleIn): // it isn't needed any more, or serves until it is taken down
+	case m.MarkedForRemoval() && (m.ready || m.MarkReason == plan.MarkReasonScaleIn): // it isn't needed any more, or serves until it is taken down
 		return false
 	case m.outdated == "" && m.resize != "":
 		return m.Marked && m.Power != plan.PoweredOn
@@ -101,7 +101,7 @@ func (s *successors) note(m *member) {
 	if zone := int(m.Ordinal) % len(s.cloned); m.Created.After(s.cloned[zone]) {
 		s.cloned[zone] = m.Created
 	}
-	for _, at := range []time.Time{m.Created, m.Boot} {
+	for _, at := range []time.Time{m.Created, m.BootTime} {
 		if at.After(s.booted) {
 			s.booted = at
 		}
@@ -112,7 +112,7 @@ func (s *successors) note(m *member) {
 // one of the same spec can be created now.
 func (f *facts) outOfStepSince() time.Time {
 	unready := func(is metav1.ConditionStatus) bool { return is != metav1.ConditionTrue }
-	since := plan.Since(plan.SeenCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady, unready), plan.SeenCondition(f.NoticedConditions(), v1alpha1.ConditionReady, unready))
+	since := plan.Since(plan.SeenCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady, unready), plan.SeenCondition(f.LastPlannedConditions(), v1alpha1.ConditionReady, unready))
 	if since.IsZero() {
 		return f.Now
 	}
@@ -160,11 +160,11 @@ func (d *decision) canBeReplaced(m *member) bool {
 		return true
 	case another(s.failing, m) && !m.MarkedForRemoval():
 		return false
-	case s.unfinished && !m.MarkedForRemoval() && m.mayServe() && m.nominated != plan.WhyHealing:
+	case s.unfinished && !m.MarkedForRemoval() && m.mayServe() && m.nominated != plan.MarkReasonHealing:
 		return false
 	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
 		return true
-	case m.nominated != plan.WhyHealing && !m.MarkedForRemoval() && d.extraComesFirst():
+	case m.nominated != plan.MarkReasonHealing && !m.MarkedForRemoval() && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
@@ -232,11 +232,11 @@ func (d *decision) canBeRecreated(m *member, missing int) bool {
 }
 
 // replacing is marking for a member that is replaced: the step first checks that vCenter has what the successor's clone needs.
-func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
+func (f *facts) replacing(m *member, why plan.MarkReason, reason string) plan.Action {
 	details, _ := f.details(m.Ordinal)
 	successor := f.cloneOf(m.name, m.Ordinal, details, false)
 	a := f.marking(m, why, reason)
-	a.Args = plan.MarkArgs{Why: why, Successor: &successor}
+	a.Args = plan.MarkArgs{Reason: why, Successor: &successor}
 	return a
 }
 

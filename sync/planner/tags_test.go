@@ -34,7 +34,7 @@ func TestTagsAreComparedAgainWhereTheyMayBeLost(t *testing.T) {
 		o := observed(1)
 		o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "firewall", Name: "web"}}
 		addMembers(&o, 1, func(m *plan.VM) {
-			m.Folder, m.Tools, m.IPs, m.Boot = "group-v7", true, []string{"192.0.2.7"}, now.Add(-time.Hour)
+			m.Folder, m.Tools, m.IPs, m.BootTime = "group-v7", true, []string{"192.0.2.7"}, now.Add(-time.Hour)
 			m.Tagged = plan.Tagged{MoRef: m.MoRef, At: now.Add(-time.Hour)}
 		})
 		c.happens(&o)

@@ -39,7 +39,7 @@ func (s *steps) told() *tell.Decision {
 	}
 	for i := range s.wanted {
 		w := &s.wanted[i]
-		t.Steps = append(t.Steps, tell.Step{VM: w.VM, Starts: w.starts, Blocked: w.blocked, OfMember: w.MemberKey()})
+		t.Steps = append(t.Steps, tell.Step{Key: w.Key, Starts: w.starts, Blocked: w.blocked, OfMember: w.ConcernsMember()})
 	}
 	return t
 }

@@ -16,6 +16,6 @@ func (d *decision) whyUnmark(m *member) string {
 }
 
 func (s *steps) unmark(m *member, why string) {
-	s.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+	s.act(plan.Action{Op: plan.Unmark, Key: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: s.facts.Group.Generation, Reason: why})
 }

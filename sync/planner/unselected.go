@@ -52,7 +52,7 @@ func answerUnselected(o *plan.Observed) plan.Result {
 		r.Finalized = true
 	}
 	if o.State.Known && len(o.State.VMs) == 0 && !o.Emptied && !o.AnyRunning() && !o.Now.Before(over) && confirm.State != plan.BackingOff {
-		r.Actions = []plan.Action{{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: o.FinalizingSince}, Reason: "the group is no longer selected: a fresh read must show that nothing of it is here"}}
+		r.Actions = []plan.Action{{Op: plan.ConfirmGone, Key: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: o.FinalizingSince}, Reason: "the group is no longer selected: a fresh read must show that nothing of it is here"}}
 	}
 	return r
 }

@@ -65,9 +65,9 @@ func (u *update) nominate(d *decision, order []int) {
 		case waits:
 			m.fate = waitsForStandbyMembers
 		case m.outdated != "":
-			m.nominate(plan.WhyUpdate, "update: it "+m.outdated)
+			m.nominate(plan.MarkReasonUpdate, "update: it "+m.outdated)
 		case d.facts.needsClone(m):
-			m.nominate(plan.WhyResize, "resize by a new clone: it "+m.resize)
+			m.nominate(plan.MarkReasonResize, "resize by a new clone: it "+m.resize)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (u *update) tally(members []member) {
 
 // isUpdating reports whether members are to be replaced or resized, now or later, by the update or because spec.replace names them.
 func (d *decision) isUpdating() bool {
-	return d.update.changes || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.nominated == plan.WhyReplace })
+	return d.update.changes || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.nominated == plan.MarkReasonReplace })
 }
 
 // trackCanary records in the status which specs were tried before the spec was edited back, so that a canary does not block the way back:

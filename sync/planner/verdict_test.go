@@ -58,7 +58,7 @@ func TestVerdictsSayWhatBecomesOfWhomAndWhy(t *testing.T) {
 		"one stays unready": {func(o *plan.Observed) {
 			spec(o).Readiness.Check = v1alpha1.ReadyToolsRunning
 			for i := range o.State.VMs {
-				o.State.VMs[i].Tools, o.State.VMs[i].Boot = i != 1, now.Add(-time.Hour)
+				o.State.VMs[i].Tools, o.State.VMs[i].BootTime = i != 1, now.Add(-time.Hour)
 			}
 			o.Group.Status.Members = []v1alpha1.Member{{MoRef: "vm-101"}}
 			o.Group.Status.Members[0].LastTransitionTime.Time = now.Add(-time.Hour)
@@ -113,8 +113,8 @@ func TestEveryStepForAMemberFollowsFromAVerdict(t *testing.T) {
 			about[key], about[d.MoRef] = true, true
 		}
 		for _, a := range r.Actions {
-			if a.MemberKey() && !about[a.MoRef] && !about[a.VM+"/"] {
-				t.Fatalf("no verdict leads to %s of %s (%s): %+v", a.Op, a.VM, a.MoRef, r.Verdicts)
+			if a.ConcernsMember() && !about[a.MoRef] && !about[a.Key+"/"] {
+				t.Fatalf("no verdict leads to %s of %s (%s): %+v", a.Op, a.Key, a.MoRef, r.Verdicts)
 			}
 		}
 	})

@@ -37,8 +37,8 @@ import (
 // fake is an inventory without a vCenter.
 type fake struct{ *inventory.Inventory }
 
-func (fake) Do(context.Context, plan.Ref, plan.Action) (plan.Took, error) {
-	return plan.Took{}, errors.New("the fake does nothing")
+func (fake) Do(context.Context, plan.Ref, plan.Action) (plan.StepResult, error) {
+	return plan.StepResult{}, errors.New("the fake does nothing")
 }
 func (fake) Identify(string, string) []types.UID { return nil }
 

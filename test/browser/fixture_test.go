@@ -72,7 +72,7 @@ func group(namespace, name string, phase v1alpha1.Phase, desired int, message st
 func forecast(types.UID, int) plan.Outlook {
 	outlook := plan.Outlook{More: true}
 	for i, op := range []plan.Op{plan.PowerOn, plan.Mark, plan.ShutdownGuest, plan.Destroy, plan.Clone} {
-		s := plan.Step{Round: i + 1, Action: plan.Action{Op: op, VM: "web-2", Reason: "update: it was cloned from another template"}}
+		s := plan.Step{Round: i + 1, Action: plan.Action{Op: op, Key: "web-2", Reason: "update: it was cloned from another template"}}
 		if op == plan.ShutdownGuest {
 			s.After = 30 * time.Second
 		}

@@ -29,7 +29,7 @@ func (s *step) start() (over bool, err error) {
 		v.read("")
 		return over, err
 	}
-	if !s.by.loop.Leased(s.ref.UID, a.VM) { // checked last, because the lease can end during the checks above
+	if !s.by.loop.Leased(s.ref.UID, a.Key) { // checked last, because the lease can end during the checks above
 		return false, leaseOver
 	}
 	s.checkLease()
@@ -126,7 +126,7 @@ func (s *step) startOwn() (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.guard, s.boot = m.ChangeVersion, m.Boot
+	s.guard, s.boot = m.ChangeVersion, m.BootTime
 	s.asks = a.Op == plan.ShutdownGuest || s.asksFirst(m)
 	switch {
 	case s.asks && m.Power != plan.PoweredOn:
@@ -141,7 +141,7 @@ func (s *step) startOwn() (over bool, err error) {
 	case plan.Move:
 		return m.Folder == a.Folder(), nil
 	case plan.Mark:
-		over = m.Marked && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == "" || m.Why == plan.ArgsOf[plan.MarkArgs](a.Args).Why) && m.Generation >= a.Generation
+		over = m.Marked && (plan.ArgsOf[plan.MarkArgs](a.Args).Reason == "" || m.MarkReason == plan.ArgsOf[plan.MarkArgs](a.Args).Reason) && m.Generation >= a.Generation
 	case plan.Unmark:
 		over = !m.Marked && m.Quarantined.IsZero() && m.Generation >= a.Generation
 	case plan.Quarantine:
@@ -220,7 +220,7 @@ func (s *step) look() error {
 		return unreadable
 	case m.uid != s.ref.UID || m.Ordinal != a.Ordinal:
 		return notOurs
-	case a.Marked && !(m.Marked && (m.Why != plan.WhyPowerCycle || a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest) || !m.Quarantined.IsZero() && m.Marked):
+	case a.Marked && !(m.Marked && (m.MarkReason != plan.MarkReasonPowerCycle || a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest) || !m.Quarantined.IsZero() && m.Marked):
 		return wantedAfterAll
 	case a.Op == plan.PowerOn && m.Marked:
 		return changed
@@ -258,11 +258,11 @@ func (s *step) ask() error {
 		err = noTools
 	case time.Since(m.Shutdown.At) > 30*time.Second: // the stamp is too old
 		err = untried(changed)
-	case s.by.loop.Leased(s.ref.UID, s.a.VM):
+	case s.by.loop.Leased(s.ref.UID, s.a.Key):
 		s.checkPromise(m)
 		s.checkTrouble(m)
 		m.asked, m.halts = time.Now(), s.set.halts
-		s.by.asked[m.MoRef] = m.Boot
+		s.by.asked[m.MoRef] = m.BootTime
 		return nil
 	}
 	if m.Shutdown == s.asked { // otherwise another replica has asked since
@@ -275,7 +275,7 @@ func (s *step) ask() error {
 // asksFirst reports whether a PowerOff must first ask the guest to halt: the guest ignored a request, but not one of this replica.
 func (s *step) asksFirst(m *plan.VM) bool {
 	boot, asked := s.by.asked[m.MoRef]
-	return plan.ArgsOf[plan.PowerOffArgs](s.a.Args).Unheeded && m.Tools && !(asked && boot.Equal(m.Boot))
+	return plan.ArgsOf[plan.PowerOffArgs](s.a.Args).Unheeded && m.Tools && !(asked && boot.Equal(m.BootTime))
 }
 
 func (s *step) startRemoveFolder() (over bool, err error) {

@@ -159,7 +159,7 @@ func (w *world) checkBegun(s *step) {
 		w.violated("3: %s begins while the inventory is unknown", s)
 	}
 	if slices.ContainsFunc(w.steps, func(x *step) bool {
-		return x != s && !x.orphan && x.by == s.by && x.ref == s.ref && x.a.VM == s.a.VM
+		return x != s && !x.orphan && x.by == s.by && x.ref == s.ref && x.a.Key == s.a.Key
 	}) {
 		w.violated("1: %s begins while another step of its member is running", s)
 	}
@@ -188,17 +188,17 @@ func (w *world) checkReason(s *step) {
 	if s.a.Op != plan.Mark || seen == nil || group == nil || group.UID != s.ref.UID || w.deleted(s.ref.UID) || group.DeletionTimestamp != nil {
 		return
 	}
-	switch plan.ArgsOf[plan.MarkArgs](s.a.Args).Why {
-	case plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle:
+	switch plan.ArgsOf[plan.MarkArgs](s.a.Args).Reason {
+	case plan.MarkReasonUpdate, plan.MarkReasonResize, plan.MarkReasonPowerCycle:
 		if s.fits {
-			w.violated("13: %s begins for %s, and it is as the spec says", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why)
+			w.violated("13: %s begins for %s, and it is as the spec says", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Reason)
 		}
-	case plan.WhyHealing:
+	case plan.MarkReasonHealing:
 		if slices.Contains(s.saw, s.a.MoRef) {
 			w.violated("13: %s begins, and it works", s)
 		}
-	case plan.WhyScaleIn, plan.WhyReplace:
-	case plan.WhyDuplicate: // by the replica's view, which may be out of date
+	case plan.MarkReasonScaleIn, plan.MarkReasonReplace:
+	case plan.MarkReasonDuplicate: // by the replica's view, which may be out of date
 		for moRef, g := range s.by.view.vms {
 			if moRef != s.a.MoRef && !g.gone && g.uid == s.ref.UID && g.vm.Ordinal == seen.vm.Ordinal {
 				return
@@ -208,8 +208,8 @@ func (w *world) checkReason(s *step) {
 	default:
 		w.violated("13: %s begins for no reason", s)
 	}
-	if group.Spec.Template == noTemplate && slices.Contains([]plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why) {
-		w.violated("13: %s begins for %s while no successor can be made", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why)
+	if group.Spec.Template == noTemplate && slices.Contains([]plan.MarkReason{plan.MarkReasonUpdate, plan.MarkReasonResize, plan.MarkReasonReplace, plan.MarkReasonHealing}, plan.ArgsOf[plan.MarkArgs](s.a.Args).Reason) {
+		w.violated("13: %s begins for %s while no successor can be made", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Reason)
 	}
 }
 
@@ -260,7 +260,7 @@ func (s *step) check() {
 //   - standby members that an operator powered on (seed 784176732);
 //   - for a Destroy, members that are only powered off, because the server powers them on again if they stay (seed 11547).
 func (s *step) checkScaleIn(m *machine) {
-	if m.Why != plan.WhyScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || !s.fits || !fits(&m.VM, &s.kube.group.Spec) {
+	if m.MarkReason != plan.MarkReasonScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || !s.fits || !fits(&m.VM, &s.kube.group.Spec) {
 		return // a member that differs from the spec may be replaced although its mark names the scale-in
 	}
 	if s.set.disks && int(m.Ordinal) >= s.wants {
@@ -269,7 +269,7 @@ func (s *step) checkScaleIn(m *machine) {
 	stay := 0
 	for _, x := range s.vc.vms {
 		taken := !x.claims(m.uid) && !(x.gone && x.faulty) || s.isTaken(x, s.a.Op)
-		if x != m && !x.stray && x.uid == m.uid && !x.IsStandby() && (!taken || x.takenFor < s.wants && x.Why == plan.WhyScaleIn) {
+		if x != m && !x.stray && x.uid == m.uid && !x.IsStandby() && (!taken || x.takenFor < s.wants && x.MarkReason == plan.MarkReasonScaleIn) {
 			stay++
 		}
 	}
@@ -281,7 +281,7 @@ func (s *step) checkScaleIn(m *machine) {
 // isTaken reports whether a scale-in has taken a member down. If the other step is a Destroy, only a member that is being destroyed counts.
 func (w *world) isTaken(m *machine, beside plan.Op) bool {
 	down := beside != plan.Destroy && (m.Power == plan.PoweredOff || m.halting())
-	return m.Marked && m.Why == plan.WhyScaleIn && (down || slices.ContainsFunc(w.steps, func(s *step) bool {
+	return m.Marked && m.MarkReason == plan.MarkReasonScaleIn && (down || slices.ContainsFunc(w.steps, func(s *step) bool {
 		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && (s.a.Op == plan.Destroy || beside != plan.Destroy) && s.phase == running
 	}))
 }
@@ -375,14 +375,14 @@ func (w *world) off() string {
 		}
 		switch {
 		case !m.Quarantined.IsZero():
-			if m.Why != plan.WhyDuplicate && m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {
+			if m.MarkReason != plan.MarkReasonDuplicate && m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {
 				return m.MoRef + " is still in quarantine"
 			}
 		case m.IsStandby() && !m.Marked && m.Revision == revision && m.CPU == g.Spec.CPU && !seen[m.Ordinal]:
 			seen[m.Ordinal] = true
 			standby++
 		case m.Marked || m.Power != plan.PoweredOn || m.Standby || seen[m.Ordinal]:
-			return fmt.Sprintf("%s (%s) is %s, marked: %v %s", m.Name, m.MoRef, m.Power, m.Marked, m.Why)
+			return fmt.Sprintf("%s (%s) is %s, marked: %v %s", m.Name, m.MoRef, m.Power, m.Marked, m.MarkReason)
 		case m.Revision != revision || m.CPU != g.Spec.CPU:
 			return fmt.Sprintf("%s (%s) has %d CPUs and revision %s", m.Name, m.MoRef, m.CPU, m.Revision)
 		default:

@@ -61,7 +61,7 @@ func (d defect) twist(a plan.Action) plan.Action {
 	case d == takesNoMark && a.Op == plan.Mark:
 		a.Op, a.Marked = plan.PowerOff, false
 	case d == clonesBeside && a.Op == plan.Clone:
-		a.VM += "-x"
+		a.Key += "-x"
 	}
 	return a
 }

@@ -189,7 +189,7 @@ func (w *world) attachAgain() {
 // detachFromDuplicates detaches disks from quarantined duplicates while the members of the same ordinals have no disks (DiskInUse).
 func (w *world) detachFromDuplicates() {
 	for _, q := range w.vc.vms {
-		if q.gone || q.Quarantined.IsZero() || q.Why != plan.WhyDuplicate || q.Power == plan.PoweredOn || len(q.attached) == 0 {
+		if q.gone || q.Quarantined.IsZero() || q.MarkReason != plan.MarkReasonDuplicate || q.Power == plan.PoweredOn || len(q.attached) == 0 {
 			continue
 		}
 		if slices.ContainsFunc(w.vc.vms, func(m *machine) bool {

@@ -50,7 +50,7 @@ var operators = []kind{
 	{"an operator makes a VM of a member's name", 1, true, func(w *world, a, _ int) {
 		name := plan.MemberName("web", int32(a%5))
 		if w.vc.folder != "" && w.vc.named(w.vc.folder, name) == nil && !w.removesFolder() {
-			m := w.vc.add("", plan.Action{Op: plan.Clone, VM: name, Args: plan.CloneArgs{Folder: w.vc.folder}})
+			m := w.vc.add("", plan.Action{Op: plan.Clone, Key: name, Args: plan.CloneArgs{Folder: w.vc.folder}})
 			m.foreign = true
 		}
 	}},

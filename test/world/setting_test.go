@@ -88,14 +88,14 @@ func (w *world) begin() {
 	for range w.set.replicas {
 		w.update(w.start(), 0, true)
 	}
-	unmanaged := w.vc.add("", plan.Action{Op: plan.Clone, VM: "web-0", Args: plan.CloneArgs{Folder: elsewhere}})
+	unmanaged := w.vc.add("", plan.Action{Op: plan.Clone, Key: "web-0", Args: plan.CloneArgs{Folder: elsewhere}})
 	unmanaged.foreign = true
 	if w.set.up {
 		g := w.kube.group
 		w.kube.held = true
 		w.vc.folder, w.vc.folders = w.vc.ref("group"), 1
 		for i := range *g.Spec.Replicas {
-			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, i), Ordinal: i, Args: plan.CloneArgs{Folder: w.vc.folder, Revision: plan.Revision(&g.Spec), CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Details: &plan.Details{Home: plan.HomeOf(&g.Spec).String()}}, Generation: 1})
+			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, Key: plan.MemberName(g.Name, i), Ordinal: i, Args: plan.CloneArgs{Folder: w.vc.folder, Revision: plan.Revision(&g.Spec), CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Details: &plan.Details{Home: plan.HomeOf(&g.Spec).String()}}, Generation: 1})
 			w.vc.furnish(m, &g.Spec)
 			if w.set.trouble.any() { // too old to count as proof that new members can be made
 				m.Created = m.Created.Add(-2 * time.Hour)

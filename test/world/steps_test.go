@@ -61,7 +61,7 @@ type step struct {
 }
 
 func (s *step) String() string {
-	return fmt.Sprintf("#%d %s: %s %s %s", s.id, s.by.name, s.a.Op, s.a.VM, s.a.MoRef)
+	return fmt.Sprintf("#%d %s: %s %s %s", s.id, s.by.name, s.a.Op, s.a.Key, s.a.MoRef)
 }
 
 // How a step continues.

@@ -26,9 +26,9 @@ var strays = []kind{
 		x.Name = fmt.Sprint("restored-", x.MoRef)
 		switch at := x.Created.Add(time.Second); b / 5 % 5 {
 		case 0:
-			x.Marked, x.Why, x.MarkedAt = true, plan.WhyUpdate, at
+			x.Marked, x.MarkReason, x.MarkedAt = true, plan.MarkReasonUpdate, at
 		case 1:
-			x.Marked, x.Why, x.MarkedAt, x.Quarantined = true, plan.WhyScaleIn, at, at
+			x.Marked, x.MarkReason, x.MarkedAt, x.Quarantined = true, plan.MarkReasonScaleIn, at, at
 		case 2:
 			x.Standby = true
 		case 3:
@@ -96,10 +96,10 @@ var forged = []func(*plan.VM){
 	func(vm *plan.VM) { vm.Revision = "another" },
 	func(vm *plan.VM) { vm.VCenter = "another" },
 	func(vm *plan.VM) { vm.Home = "DC0:elsewhere" },
-	func(vm *plan.VM) { vm.Marked, vm.Why = true, plan.WhyScaleIn },
-	func(vm *plan.VM) { vm.Marked, vm.Why = true, plan.WhyPowerCycle },
+	func(vm *plan.VM) { vm.Marked, vm.MarkReason = true, plan.MarkReasonScaleIn },
+	func(vm *plan.VM) { vm.Marked, vm.MarkReason = true, plan.MarkReasonPowerCycle },
 	func(vm *plan.VM) { vm.Quarantined = vm.Created },
-	func(vm *plan.VM) { vm.Quarantined, vm.Why = vm.Created, plan.WhyDuplicate },
+	func(vm *plan.VM) { vm.Quarantined, vm.MarkReason = vm.Created, plan.MarkReasonDuplicate },
 	func(vm *plan.VM) { vm.Standby = !vm.Standby },
 	func(vm *plan.VM) { vm.Prepared = plan.Unprepared },
 	func(vm *plan.VM) { vm.Former = plan.Former{Entry: "/DC0/vm/own", Name: "own", Folder: elsewhere} },
@@ -111,7 +111,7 @@ var forged = []func(*plan.VM){
 // strayOf makes a stray with the stamp and the instanceUuid of a VM. It is off.
 func (v *vcenter) strayOf(m *machine, inItsFolder bool) *machine {
 	x := &machine{VM: m.VM, uid: m.uid, stray: true}
-	x.MoRef, x.Power, x.Boot, x.Folder, x.Tools, x.IPs = v.ref("vm"), plan.PoweredOff, time.Time{}, elsewhere, false, nil
+	x.MoRef, x.Power, x.BootTime, x.Folder, x.Tools, x.IPs = v.ref("vm"), plan.PoweredOff, time.Time{}, elsewhere, false, nil
 	if inItsFolder && v.folder != "" && !v.removesFolder() {
 		x.Folder = v.folder
 	}

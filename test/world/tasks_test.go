@@ -146,7 +146,7 @@ func (s *step) cloned() error {
 	if a.Folder() != vc.folder {
 		return objectGone
 	}
-	if holder := vc.named(a.Folder(), a.VM); holder != nil {
+	if holder := vc.named(a.Folder(), a.Key); holder != nil {
 		s.holder = holder.MoRef
 		return nil // the replica then checks which VM has the name
 	}

@@ -141,7 +141,7 @@ func (w *world) troubled() bool {
 
 // hasAilment reports whether a guest has this ailment, which all VMs have that were powered on since the trouble began.
 func (w *world) hasAilment(m *machine, a ailment) bool {
-	return w.set.trouble.guests == a && w.troubled() && !m.Boot.Before(w.troubledSince)
+	return w.set.trouble.guests == a && w.troubled() && !m.BootTime.Before(w.troubledSince)
 }
 
 // failsAlways reports whether vCenter refuses the task of a step because of the life's trouble.

@@ -150,10 +150,10 @@ func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
 // power changes a VM's power. A guest boots later, and then reports that it runs.
 func (v *vcenter) power(m *machine, on bool) {
 	if on {
-		m.Power, m.Boot, m.wasOn = plan.PoweredOn, time.Now(), true
+		m.Power, m.BootTime, m.wasOn = plan.PoweredOn, time.Now(), true
 		v.write(m)
 	} else {
-		m.Power, m.Boot = plan.PoweredOff, time.Time{}
+		m.Power, m.BootTime = plan.PoweredOff, time.Time{}
 	}
 	m.guestStops()
 	m.changed()
@@ -210,7 +210,7 @@ func (v *vcenter) text() string {
 		for _, f := range []struct {
 			is   bool
 			word string
-		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"}, {m.stray, " stray"}, {m.IsTemplate, " template"},
+		}{{m.Marked, " marked:" + string(m.MarkReason)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"}, {m.stray, " stray"}, {m.IsTemplate, " template"},
 			{m.Tools, " tools"}, {m.serves, " serves"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}, {m.snapshot, " snapshot"}} {
 			if f.is {
 				b.WriteString(f.word)

@@ -109,16 +109,16 @@ func (r *replica) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 func (r *replica) Identify(string, string) []types.UID { return nil }
 
 // Do waits for the scheduler, which carries out the step.
-func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.StepResult, error) {
 	s := &step{world: r.world, by: r, ref: ref, a: r.set.defect.twist(a), done: make(chan error, 1)}
 	r.mu.Lock()
 	r.arrived = append(r.arrived, s)
 	r.mu.Unlock()
 	select {
 	case err := <-s.done:
-		return plan.Took{}, err
+		return plan.StepResult{}, err
 	case <-ctx.Done():
-		return plan.Took{}, ctx.Err()
+		return plan.StepResult{}, ctx.Err()
 	}
 }
 
@@ -214,11 +214,11 @@ func (w *world) settle() {
 	w.arrived = nil
 	w.mu.Unlock()
 	slices.SortFunc(arrived, func(a, b *step) int {
-		return strings.Compare(a.by.name+" "+a.a.VM, b.by.name+" "+b.a.VM)
+		return strings.Compare(a.by.name+" "+a.a.Key, b.by.name+" "+b.a.Key)
 	})
 	for _, s := range arrived {
 		if w.second != nil && s.by == w.second.replica {
-			w.violated("%s %s begins in the second cluster: %s", s.a.Op, s.a.VM, s.a.Reason)
+			w.violated("%s %s begins in the second cluster: %s", s.a.Op, s.a.Key, s.a.Reason)
 		}
 		if !slices.Contains(w.replicas, s.by) {
 			continue

@@ -92,7 +92,7 @@ func (c *checker) draft(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFo
 	_, folder := c.parts.Inventory.ExistingFolder(at)
 	details := &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)}
 	details.Addresses, _ = plan.AddressesOf(&g.Spec, ordinal)
-	return c.v.Draft(ref, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Template: t.moRef, Fingerprint: t.fingerprint, Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(memoryMB), Details: details}})
+	return c.v.Draft(ref, plan.Action{Op: plan.Clone, Key: plan.MemberName(g.Name, ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Template: t.moRef, Fingerprint: t.fingerprint, Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(memoryMB), Details: details}})
 }
 
 // describeClone describes what was found for a clone.

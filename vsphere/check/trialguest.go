@@ -37,7 +37,7 @@ func (t *trial) guestValues() (map[string]string, error) {
 	if t.template.info.vApp && !t.held["VApp.ApplicationConfig"] {
 		return nil, nil
 	}
-	options, err := guest.Metadata(guest.MetadataKey, plan.Ref{Namespace: "vmgroup-check", Name: "vmgroup-check"}, plan.Action{VM: trialName}, t.id, nil, nil)
+	options, err := guest.Metadata(guest.MetadataKey, plan.Ref{Namespace: "vmgroup-check", Name: "vmgroup-check"}, plan.Action{Key: trialName}, t.id, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ type nameservers struct {
 // its network configuration. macs are the MAC addresses of its adapters, one for each of spec.networks.
 func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string, disks map[string]string) ([]types.BaseOptionValue, error) {
 	m := metadata{
-		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
+		InstanceID: instanceUUID, LocalHostname: a.Key, Hostname: a.Key,
 		Group: ref.Name, Namespace: ref.Namespace, GroupUID: string(ref.UID), Ordinal: a.Ordinal, Disks: disks,
 	}
 	if a.Details() != nil {
@@ -113,7 +113,7 @@ func Unset(key string) []types.BaseOptionValue {
 // differently; set-name would rename them.
 func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	if a.Details() == nil || a.Details().Spec == nil || len(macs) != len(a.Details().Spec.Networks) {
-		return nil, vcfault.ForOperator(vcfault.ReasonInternal, "%s has %d MAC addresses, which is not the number of its networks.", a.VM, len(macs))
+		return nil, vcfault.ForOperator(vcfault.ReasonInternal, "%s has %d MAC addresses, which is not the number of its networks.", a.Key, len(macs))
 	}
 	c := &networkConfig{Version: 2, Ethernets: map[string]ethernetConfig{}}
 	for i, mac := range macs {

@@ -188,7 +188,7 @@ func (x *answer) properties() session.Properties {
 		session.To("config.memoryHotAddEnabled", &x.MemoryHotAdd),
 		session.To("config.hotPlugMemoryLimit", &x.MaxHotMemoryMB),
 		session.Taking("runtime.powerState", func(v types.VirtualMachinePowerState) { x.Power = plan.PowerState(v) }),
-		session.Taking("runtime.bootTime", func(v time.Time) { x.Boot = v.UTC() }),
+		session.Taking("runtime.bootTime", func(v time.Time) { x.BootTime = v.UTC() }),
 		session.Taking("runtime.host", func(v types.ManagedObjectReference) { x.HostRef = v.Value }),
 		session.Taking("runtime.question", func(v types.VirtualMachineQuestionInfo) { x.Question = questionText(&v) }),
 		session.To("guest.ipAddress", &x.primary),

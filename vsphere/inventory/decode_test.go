@@ -71,7 +71,7 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false),
 			prop("config.files.vmPathName", "[ds] web-0/web-0.vmx"), prop("summary.config.numVirtualDisks", int32(2))), nil)
 		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", File: "[ds] web-0/web-0.vmx", CPU: 4, MemoryMB: 2048, CPUHotAdd: true,
-			MaxHotMemoryMB: 65536, Boot: boot.UTC(), Tools: true}
+			MaxHotMemoryMB: 65536, BootTime: boot.UTC(), Tools: true}
 		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template || !m.NamedHome || m.NumDisks != 2 {
 			t.Errorf("the VM is %+v, want %+v, with 2 cores per socket, 2 disks, and files named after it", m, want)
 		}
@@ -88,10 +88,10 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 
 func TestEachPropertyOfAVMThatIsReadIsUsed(t *testing.T) {
 	t.Parallel()
-	ofStamp := []string{"Ordinal", "Revision", "Generation", "Marked", "VCenter", "InstanceUUID", "Created", "Fingerprint", "Template", "Why", "Quarantined", "Shutdown",
+	ofStamp := []string{"Ordinal", "Revision", "Generation", "Marked", "VCenter", "InstanceUUID", "Created", "Fingerprint", "Template", "MarkReason", "Quarantined", "Shutdown",
 		"Restarted", "Former", "MarkedAt", "Home", "Addresses", "Standby", "Prepared", "Disks", "Allocation", "ClonedFor", "Tagged"}
-	ofAll := []string{"MoRef", "Reachable", "Unreachable", "IPs", "Host"} // what follows from several properties, or from the object itself
-	later := []string{"Untaken", "Reported", "IsTemplate", "Renumbered"}  // what the inventory adds
+	ofAll := []string{"MoRef", "Reachable", "Unreachable", "IPs", "Host"}            // what follows from several properties, or from the object itself
+	later := []string{"UnreportedAddresses", "Reported", "IsTemplate", "Renumbered"} // what the inventory adds
 	table := sessiontest.Table[answer]{Kind: session.VMType, Of: (*answer).properties, Samples: map[string]any{
 		"config.files.vmPathName":     "[ds] web-0/web-0.vmx",
 		"guest.toolsRunningStatus":    string(vim.VirtualMachineToolsRunningStatusGuestToolsRunning),

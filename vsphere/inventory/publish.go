@@ -45,7 +45,7 @@ func (n *Inventory) Publish(r Reading) {
 	for _, ref := range r.Off {
 		if old := n.objects.members[ref]; old != nil {
 			m := old.Machine
-			m.Power, m.Boot, m.Tools, m.Reported, m.IPs = plan.PoweredOff, time.Time{}, false, false, nil
+			m.Power, m.BootTime, m.Tools, m.Reported, m.IPs = plan.PoweredOff, time.Time{}, false, false, nil
 			n.put(&m, old.ReadAt, &w)
 		}
 	}

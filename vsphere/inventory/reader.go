@@ -82,12 +82,12 @@ const readAgain = time.Second
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
 	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{}), withoutNet: map[string]bool{}}
-	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
+	n.want = func(moRef string) { r.Enqueue(VMRef(moRef)) }
 	return r
 }
 
-// Touch makes the reader read objects that may have changed.
-func (r *Reader) Touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
+// Enqueue makes the reader read objects that may have changed.
+func (r *Reader) Enqueue(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
 
 // Busy reports whether a read of that object is wanted or in flight.
 func (r *Reader) Busy(ref types.ManagedObjectReference) bool {
@@ -274,7 +274,7 @@ func (r *Reader) published(j job) {
 	}
 	if len(j.again) > 0 {
 		time.AfterFunc(readAgain, func() { // except for objects that are gone, whose moRefs don't return
-			r.Touch(slices.DeleteFunc(slices.Clone(j.again), func(ref types.ManagedObjectReference) bool { return r.inventory.IsGone(ref.Value) })...)
+			r.Enqueue(slices.DeleteFunc(slices.Clone(j.again), func(ref types.ManagedObjectReference) bool { return r.inventory.IsGone(ref.Value) })...)
 		})
 	}
 }

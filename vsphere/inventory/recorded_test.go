@@ -86,7 +86,7 @@ func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 		{Name: "config.instanceUuid", Val: c.InstanceUuid}, {Name: "config.changeVersion", Val: c.ChangeVersion}, {Name: "runtime.connectionState", Val: r.ConnectionState},
 		{Name: "runtime.powerState", Val: r.PowerState}, {Name: "runtime.bootTime", Val: *r.BootTime}, {Name: "guest.toolsRunningStatus", Val: g.ToolsRunningStatus},
 		{Name: "guest.customizationInfo", Val: *g.CustomizationInfo}, {Name: "guest.net", Val: vim.ArrayOfGuestNicInfo{GuestNicInfo: g.Net}}}}, nil)
-	if !m.Reachable || m.Power != plan.PoweredOn || !m.Tools || len(m.IPs) != 0 || m.Boot.Nanosecond() != 0 {
+	if !m.Reachable || m.Power != plan.PoweredOn || !m.Tools || len(m.IPs) != 0 || m.BootTime.Nanosecond() != 0 {
 		t.Errorf("the VM is %+v, want it reachable and on, with running Tools and no address, and its boot time in whole seconds", m)
 	}
 	if m.Customization != (plan.Customization{}) || !strings.Contains(m.ChangeVersion, ".") {

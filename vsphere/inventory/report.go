@@ -18,7 +18,7 @@ import (
 func (n *Inventory) recall(m, old *Member) {
 	on := m.Power == plan.PoweredOn
 	m.Reported = on && m.HasReported()
-	if on && old != nil && old.Reported && (m.Boot.IsZero() || plan.SameBoot(m.Boot, old.Boot)) {
+	if on && old != nil && old.Reported && (m.BootTime.IsZero() || plan.SameBoot(m.BootTime, old.BootTime)) {
 		m.Reported = true
 		if len(m.IPs) == 0 {
 			m.IPs = old.IPs
@@ -28,7 +28,7 @@ func (n *Inventory) recall(m, old *Member) {
 
 // compare sets the static addresses that a guest does not report, although it reports others. The caller holds mu.
 func (n *Inventory) compare(vm *plan.VM) {
-	vm.Untaken = untakenAddresses(vm.IPs, addressesWithin(n.guestNetworks, vm.Given()))
+	vm.UnreportedAddresses = untakenAddresses(vm.IPs, addressesWithin(n.guestNetworks, vm.StaticAddresses()))
 }
 
 // recorded fills in what the group's status says that guests reported last, for VMs of which this replica has seen no report since they were
@@ -44,13 +44,13 @@ func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 			continue
 		}
 		at := slices.IndexFunc(ask.Recorded, func(r v1alpha1.Member) bool {
-			return r.MoRef == vm.MoRef && sameVM(r.InstanceUUID, vm.InstanceUUID) && !r.BootTime.IsZero() && plan.SameBoot(r.BootTime.Time, vm.Boot)
+			return r.MoRef == vm.MoRef && sameVM(r.InstanceUUID, vm.InstanceUUID) && !r.BootTime.IsZero() && plan.SameBoot(r.BootTime.Time, vm.BootTime)
 		})
 		if at < 0 {
 			continue
 		}
 		vm.Reported = true
-		vm.IPs = firstAddresses(addressesWithin(n.guestNetworks, ask.Recorded[at].IPs), vm.Given())
+		vm.IPs = firstAddresses(addressesWithin(n.guestNetworks, ask.Recorded[at].IPs), vm.StaticAddresses())
 		n.compare(&vm)
 		if !changed {
 			vms, changed = slices.Clone(vms), true

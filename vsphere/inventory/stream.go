@@ -479,7 +479,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 			}
 			version = set.Version
 			st.inventory.requests.expectReport(seen.take(set)...)
-			st.reader.Touch(st.changed(set)...)
+			st.reader.Enqueue(st.changed(set)...)
 		} else if most == st.maxWait {
 			clear(seen.checked)
 		}
@@ -488,7 +488,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 		}
 		for _, ref := range unseen {
 			if !seen.entered[ref.Value] {
-				st.reader.Touch(ref)
+				st.reader.Enqueue(ref)
 				seen.checked[ref.Value] = true
 			}
 		}

@@ -48,7 +48,7 @@ func BatchTags(ctx context.Context, rs *RESTSession, action string, a plan.Actio
 	if len(words) == 0 {
 		words = []string{"it does not say why."}
 	}
-	return vcfault.ForOperator(vcfault.ReasonTagRefused, "vCenter refuses the tags of %s: %s", a.VM, vcfault.Steady(strings.Join(slices.Compact(words), " ")))
+	return vcfault.ForOperator(vcfault.ReasonTagRefused, "vCenter refuses the tags of %s: %s", a.Key, vcfault.Steady(strings.Join(slices.Compact(words), " ")))
 }
 
 const (

@@ -61,7 +61,7 @@ type Stamp struct {
 	VCenter string
 	// Marked reports whether the server is about to remove or power-cycle the VM, and Why is the reason.
 	Marked bool
-	Why    plan.Why
+	Why    plan.MarkReason
 	// Created is when the VM was cloned or adopted, by the server's clock.
 	Created time.Time
 	// Fingerprint is that of the template when the VM was cloned, and Template the template's name in spec.template.
@@ -194,7 +194,7 @@ func (s *Stamp) Unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Un
 // Onto returns vm with the fields of the stamp.
 func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
-	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
+	vm.Marked, vm.MarkReason, vm.Quarantined = s.Marked, s.Why, s.Quarantined
 	vm.Created, vm.Fingerprint, vm.Template, vm.Former = s.Created, s.Fingerprint, s.Template, s.Former
 	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
 	vm.Home, vm.Addresses, vm.Prepared, vm.Disks, vm.Standby = s.Home, s.Addresses, s.Prepared, s.Given, s.Standby

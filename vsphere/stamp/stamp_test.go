@@ -31,7 +31,7 @@ func TestAStampIsReadAsItWasWritten(t *testing.T) {
 // fullStamp has optional keys, too: texts, times, the last shutdown, and what the VM was before its adoption.
 func fullStamp() Stamp {
 	s := goodStamp
-	s.Why, s.Fingerprint, s.Template = plan.WhyHealing, "0a1b2c3d4e", "ubuntu-24.04"
+	s.Why, s.Fingerprint, s.Template = plan.MarkReasonHealing, "0a1b2c3d4e", "ubuntu-24.04"
 	s.Created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s.Quarantined, s.Restarted = s.Created.Add(time.Hour), s.Created.Add(time.Minute)
 	s.Shutdown = plan.Moment{At: s.Created.Add(time.Second), Boot: time.Date(2026, 1, 2, 3, 0, 0, 123456789, time.UTC)}

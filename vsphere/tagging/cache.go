@@ -123,7 +123,7 @@ func (b *Cache) full(ctx context.Context, rs *session.RESTSession, a plan.Action
 			}
 			if t != nil && t.CategoryID == f.category.ID && t.ID != f.id {
 				return vcfault.ForOperator(vcfault.ReasonTagConflict, "%s has the tag %q of the category %q, which allows one tag per object, so it cannot have %q: remove the former from the VM, or change spec.tags.",
-					a.VM, t.Name, f.category.Name, f.name)
+					a.Key, t.Name, f.category.Name, f.name)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ type tagging struct {
 
 func startTagging(t testing.TB) *tagging {
 	l := startRESTLab(t)
-	return &tagging{l, l.client(zerolog.Nop()), NewCache(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
+	return &tagging{l, l.client(zerolog.Nop()), NewCache(), new(session.Session), plan.Action{Key: "web-0", MoRef: l.vm("web-0")}}
 }
 
 // inABubble runs a test with a tag cache in a synctest bubble, in parallel with other tests.

@@ -65,7 +65,7 @@ func ForRetry(reason, format string, args ...any) *Error {
 }
 
 func found(reason, format string, args ...any) *Error {
-	return &Error{Fault: plan.Fault{Reason: reason, Message: fmt.Sprintf(format, args...), Depends: named[reason]}}
+	return &Error{Fault: plan.Fault{Reason: reason, Message: fmt.Sprintf(format, args...), Scope: named[reason]}}
 }
 
 // Untried marks an error of a step that failed before it changed anything.

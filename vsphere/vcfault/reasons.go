@@ -170,7 +170,7 @@ const (
 
 // named has the reasons that mean that vCenter has no object of a name, or several, and what the lookup depends on. Such a fault comes before the
 // first change of a step.
-var named = map[string]plan.Depends{
+var named = map[string]plan.FaultScope{
 	ReasonDatacenterNotFound: plan.OnFolder, ReasonDatacenterAmbiguous: plan.OnFolder,
 	ReasonPoolNotFound: plan.OnPool, ReasonPoolAmbiguous: plan.OnPool,
 	ReasonDatastoreNotFound: plan.OnStorage | plan.OnSize, ReasonDatastoreAmbiguous: plan.OnStorage | plan.OnSize,

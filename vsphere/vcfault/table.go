@@ -37,11 +37,11 @@ type words struct {
 	// fallback: vCenter's message says more, so these words are used only if the fault has no message.
 	fallback bool
 	// depends says what the refusal depends on. Zero means unknown, so that the refusal is not applied to other groups.
-	depends plan.Depends
+	depends plan.FaultScope
 }
 
 // dependsOn declares what the refusal depends on: the parts of the spec that are equal in all groups that the same cause affects.
-func (w words) dependsOn(d plan.Depends) words {
+func (w words) dependsOn(d plan.FaultScope) words {
 	w.depends = d
 	return w
 }

@@ -34,7 +34,7 @@ func vimFault(err error) (plan.Fault, bool) {
 			case len(tree.causes(i)) > 0:
 				words += " vCenter says: " + steadyCauses(r.reason, tree.causes(i))
 			}
-			return plan.Fault{Reason: r.reason, Message: words, NeedsOperator: bool(r.who), Depends: r.words.depends, Object: objectOf(f.BaseMethodFault)}, true
+			return plan.Fault{Reason: r.reason, Message: words, NeedsOperator: bool(r.who), Scope: r.words.depends, Object: objectOf(f.BaseMethodFault)}, true
 		}
 	}
 	return internal(tree.text(carrier.Error())), true

@@ -21,7 +21,7 @@ import (
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
-	c := newConditions(r.Group.Status.Conditions, r.NoticedConditions(), r.Group.Generation, r.Now)
+	c := newConditions(r.Group.Status.Conditions, r.LastPlannedConditions(), r.Group.Generation, r.Now)
 	reason := r.reason(phase)
 	switch {
 	case phase == v1alpha1.PhaseRunning:

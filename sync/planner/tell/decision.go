@@ -120,7 +120,7 @@ type Member struct {
 	// Leaves: it leaves its set now. TakenDown: a step that takes it down is running or has failed.
 	Leaves, TakenDown bool
 	// Nominated is why it is to be replaced; empty if it isn't.
-	Nominated plan.Why
+	Nominated plan.MarkReason
 	// Fit: of a standby member: it can be promoted now. Unfit: it has to be created again.
 	Fit, Unfit bool
 	// Becomes is the verdict, and Reason why. KeptBy is what keeps it as it is, MarkWaits what it waits for with its mark, and Awaits what it waits for
@@ -184,7 +184,7 @@ type Successors struct {
 
 // Step is a step that is wanted. Starts: it can start now. Blocked: its last try failed, or its VM has a pending question.
 type Step struct {
-	VM              string
+	Key             string
 	Starts, Blocked bool
 	OfMember        bool
 }
@@ -248,7 +248,7 @@ func (d *Decision) failing() (n int) {
 // plans reports whether a step is wanted for a member.
 func (d *Decision) plans(who string) bool {
 	for i := range d.Steps {
-		if d.Steps[i].VM == who {
+		if d.Steps[i].Key == who {
 			return true
 		}
 	}

@@ -108,7 +108,7 @@ func (r *report) deletionOfVMs() (texts []string) {
 		switch q := &r.Quarantined[i]; {
 		case r.isBlocked(q):
 			blocked++
-		case r.Policy.Retain && q.Why == plan.WhyDuplicate:
+		case r.Policy.Retain && q.MarkReason == plan.MarkReasonDuplicate:
 			released.quarantined++
 		default:
 			removed.quarantined++

@@ -11,7 +11,7 @@ func (r *report) duplicatesText() string {
 	var names []string
 	for _, vms := range [][]Member{r.Members, r.Standby, r.Quarantined} {
 		for i := range vms {
-			if m := &vms[i]; m.Duplicate || m.Why == plan.WhyDuplicate && !m.VM.Quarantined.IsZero() {
+			if m := &vms[i]; m.Duplicate || m.MarkReason == plan.MarkReasonDuplicate && !m.VM.Quarantined.IsZero() {
 				names = append(names, fmt.Sprintf("%s (%s; stamp of %s)", plan.Printable(m.VM.Name), m.MoRef, m.Name))
 			}
 		}

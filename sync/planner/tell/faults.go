@@ -57,7 +57,7 @@ func (r *report) addOthers() {
 	r.faults = append(r.faults, r.failedCustomizations(false)...)
 	for i := range r.Members {
 		if m := &r.Members[i]; m.UntakenTooLong {
-			r.add(m.Name, plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)})
+			r.add(m.Name, plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.UnreportedAddresses)})
 		}
 	}
 	if r.Related.Fault != nil && len(r.cloneFaults) == 0 { // reported before a member has to be recreated

@@ -190,7 +190,7 @@ func (r *report) busy() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Starts && !r.concernsStandbyOnly(s.VM) })
+	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Starts && !r.concernsStandbyOnly(s.Key) })
 }
 
 // concernsStandbyOnly reports whether a step concerns a standby member alone. Such a step doesn't keep the group from being RUNNING.

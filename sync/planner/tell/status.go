@@ -78,12 +78,12 @@ const summaryMost = 100
 // may report it with another fraction.
 func (r *report) bootTime(m *Member, i int) metav1.Time {
 	switch was := r.Record(m.MoRef, i); {
-	case m.Power != plan.PoweredOn || m.Boot.IsZero() || !m.HasReported():
+	case m.Power != plan.PoweredOn || m.BootTime.IsZero() || !m.HasReported():
 		return metav1.Time{}
-	case was != nil && plan.SameBoot(was.BootTime.Time, m.Boot):
+	case was != nil && plan.SameBoot(was.BootTime.Time, m.BootTime):
 		return metav1.NewTime(was.BootTime.UTC())
 	}
-	return metav1.NewTime(m.Boot.UTC().Truncate(time.Second))
+	return metav1.NewTime(m.BootTime.UTC().Truncate(time.Second))
 }
 
 // vanishedAt is when a member vanished that is back and one too many; zero for others.
@@ -104,7 +104,7 @@ func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
 	all := make([]v1alpha1.Quarantined, len(r.Quarantined))
 	for i := range r.Quarantined {
 		q := &r.Quarantined[i]
-		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, InstanceUUID: q.InstanceUUID, VMPathName: q.File, Reason: string(q.Why), Since: metav1.NewTime(q.VM.Quarantined.UTC())}
+		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, InstanceUUID: q.InstanceUUID, VMPathName: q.File, Reason: string(q.MarkReason), Since: metav1.NewTime(q.VM.Quarantined.UTC())}
 	}
 	return append(all, r.NotFoundQuarantined...)
 }
@@ -242,8 +242,8 @@ func (r *report) why(m *Member) (reason, message string) {
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.Uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.Uncustomized)
-	case !m.Ready && len(m.Untaken) > 0:
-		return plan.ReasonAddressNotTaken, untakenFault(m.IPs, m.Untaken)
+	case !m.Ready && len(m.UnreportedAddresses) > 0:
+		return plan.ReasonAddressNotTaken, untakenFault(m.IPs, m.UnreportedAddresses)
 	case !m.Ready && m.Silence != "":
 		return plan.ReasonNotAnswering, m.Silence
 	case !m.Ready && r.Policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():

@@ -83,7 +83,7 @@ func (r *report) updatingText() string {
 	n := 0
 	for i := range r.Members {
 		m := &r.Members[i]
-		n += int(oneIf(m.Difference == "" && m.Nominated != plan.WhyReplace && !m.Duplicate))
+		n += int(oneIf(m.Difference == "" && m.Nominated != plan.MarkReasonReplace && !m.Duplicate))
 	}
 	return fmt.Sprintf("updating: %d of %s updated", min(n, r.Want), plan.Count(r.Want, "member"))
 }

@@ -7,14 +7,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Depends says which objects and sizes of a step vCenter's refusal depends on. If two steps of one kind are equal in these, the same
+// FaultScope says which objects and sizes of a step vCenter's refusal depends on. If two steps of one kind are equal in these, the same
 // refusal has the same cause, even for different groups. Zero: the refusal isn't known to concern other groups.
-type Depends uint16
+type FaultScope uint16
 
 // What a refusal can depend on, beside the datacenter. If the spec leaves a name out, the server's settings have it.
 const (
 	// OnVCenter is the whole vCenter.
-	OnVCenter Depends = 1 << iota
+	OnVCenter FaultScope = 1 << iota
 	// OnPool is the resource pool, or the member's zone.
 	OnPool
 	// OnStorage is the datastore, or datastore cluster, and the storage policy.
@@ -37,16 +37,16 @@ const (
 	OfClones
 )
 
-// Cause describes what the fault of a group's action depends on. Equal texts, for the same kind of action and the same reason, mean the same
+// ScopeKey describes what the fault of a group's action depends on. Equal texts, for the same kind of action and the same reason, mean the same
 // cause. It is empty if the fault doesn't concern other groups.
-func (f *Fault) Cause(g *v1alpha1.VmGroup, a *Action) string {
-	if f.Depends == 0 || f.Depends&OfClones != 0 && a.Op != Clone {
+func (f *Fault) ScopeKey(g *v1alpha1.VmGroup, a *Action) string {
+	if f.Scope == 0 || f.Scope&OfClones != 0 && a.Op != Clone {
 		return ""
 	}
 	spec, at := &g.Spec, &g.Spec.Placement
 	parts := []any{f.Object, at.Datacenter}
-	add := func(on Depends, values ...any) {
-		if f.Depends&on != 0 {
+	add := func(on FaultScope, values ...any) {
+		if f.Scope&on != 0 {
 			parts = append(parts, values...)
 		}
 	}

@@ -2,8 +2,8 @@ package plan
 
 import "time"
 
-// Took says how long a step's tasks took in vCenter, and whether vCenter was overloaded.
-type Took struct {
+// StepResult says how long a step's tasks took in vCenter, and whether vCenter was overloaded.
+type StepResult struct {
 	// Queued and Ran are how long the step's tasks waited for their start, and ran, by vCenter's clock; zero if vCenter doesn't say.
 	Queued, Ran time.Duration
 	// Overload is the name of the fault by which vCenter said that it is overloaded; empty if it didn't.
