@@ -44,8 +44,8 @@ export CGO_ENABLED ?= 0
 ifeq ($(MAKELEVEL),0)
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -vet=off -ldflags=-s -gcflags=all=-dwarf=false '-gcflags=github.com/vmware/govmomi/vim25/types=-dwarf=false -l'
 endif
-# The compiler's garbage collector takes a tenth of its time, unless it has more memory.
-compile     = GOGC=400
+# The garbage collector takes a tenth of the compiler's time, and a seventh of the tests', unless it has more memory.
+compile     = GOGC=1600 GOMEMLIMIT=2GiB
 
 .PHONY: help
 help: ## List the targets
@@ -59,13 +59,13 @@ run: build ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
 demo: build ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml')
 	@exec bin/vmgroup demo $(DEMO)
 
-# The packages without a test in a short run: they have benchmarks, or tests that take minutes or a browser. They cost their compilation.
-no_short := /test/(bench|browser|promises)$$
+# The packages without a test in a short run: they have benchmarks, other simulators, or tests that take minutes or a browser. They cost their compilation.
+no_short := /test/(bench|browser|plain|promises)$$
 
 .PHONY: test
 test: HOW := -short
 test: PKG ?= $(shell $(GO) list ./... | grep -vE '$(no_short)')
-test: LEFT_OUT := test/bench, browser and promises, most cases of tests with many, and the module manifests: "make test-all" runs all of these, "make test-race" looks for races, .ci/run asks other programs
+test: LEFT_OUT := test/bench, browser, plain and promises, most cases of tests with many, and the module manifests: "make test-all" runs all of these, "make test-race" looks for races, .ci/run asks other programs
 test: ## Run the tests within minutes, few cases of each (PKG='./sync/planner manifests', TESTFLAGS='-run Drain')
 	@$(report)
 

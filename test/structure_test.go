@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/test/must"
+
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
 var structured = flag.String("structure", "", "the folder of a package, such as sync/planner: TestStructure counts the arrows between its files")
@@ -43,6 +45,7 @@ func TestStructure(t *testing.T) {
 // A plan is decided, and then told. What decides can't see what tells: only the files that hand a decision over use package tell, and what they hand over
 // is plain data, so that telling can't call back. In package tell, all arrows lead downward; in the planner, few don't: a new one needs a reason.
 func TestTheStructureOfThePlanner(t *testing.T) {
+	thin.NotShort(t)
 	planner, tell := filepath.Join("..", "sync", "planner"), filepath.Join("..", "sync", "planner", "tell")
 	handOver := []string{"planner.go", "told.go"}
 	p := parse(t, planner)
@@ -68,6 +71,7 @@ func TestTheStructureOfThePlanner(t *testing.T) {
 // Each thing that the planner may do to a VM is a concern: a file, and a line in the table. Concerns don't use each other, but for one: a clone of a standby
 // member is a clone.
 func TestEachConcernIsAFileAndALine(t *testing.T) {
+	thin.NotShort(t)
 	p := parse(t, filepath.Join("..", "sync", "planner"))
 	const table = "concerns.go"
 	files, lines := map[string]bool{}, map[types.Object]bool{}
