@@ -109,15 +109,18 @@ func (r *rig) close() {
 
 func (r *rig) path(name string) string { return filepath.Join(r.Dir, name) }
 
+// vcenterConfig describes the vCenter.
+var vcenterConfig = vcsim.Config{
+	Templates: []string{"vm-operator-template", "vm-operator-template-2"}, Hosts: 3,
+	Latency: vcsim.Latency{Clone: 300 * time.Millisecond, Power: 100 * time.Millisecond},
+	Guest:   vcsim.Guest{Tools: true, Boot: 100 * time.Millisecond, IP: 100 * time.Millisecond},
+}
+
 func (r *rig) setUp(t *testing.T) {
 	t.Helper()
 	must.Succeed(t, r.StartControllers())
 	var err error
-	r.vcenter, err = vcsim.Start(vcsim.Config{
-		Templates: []string{"vm-operator-template", "vm-operator-template-2"}, Hosts: 3,
-		Latency: vcsim.Latency{Clone: 300 * time.Millisecond, Power: 100 * time.Millisecond},
-		Guest:   vcsim.Guest{Tools: true, Boot: 100 * time.Millisecond, IP: 100 * time.Millisecond},
-	})
+	r.vcenter, err = vcsim.Start(vcenterConfig)
 	must.Succeed(t, err)
 	ports, err := cluster.FreePorts(4)
 	must.Succeed(t, err)
