@@ -144,6 +144,8 @@ func (s *step) startOwn() (over bool, err error) {
 		over = m.Marked && (plan.ArgsOf[plan.MarkArgs](a.Args).Reason == "" || m.MarkReason == plan.ArgsOf[plan.MarkArgs](a.Args).Reason) && m.Generation >= a.Generation
 	case plan.Unmark:
 		over = !m.Marked && m.Quarantined.IsZero() && m.Generation >= a.Generation
+	case plan.Restamp:
+		over = m.Renumbered == ""
 	case plan.Quarantine:
 		over = !m.Quarantined.IsZero()
 	case plan.Prepare:

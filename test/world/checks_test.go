@@ -369,6 +369,9 @@ func (w *world) off() string {
 		if m.gone || m.uid != g.UID || m.stray {
 			continue
 		}
+		if m.Renumbered != "" {
+			return fmt.Sprintf("the stamp of %s (%s) lacks its instanceUuid %s", m.Name, m.MoRef, m.Renumbered)
+		}
 		keep := time.Duration(g.Spec.Deletion.QuarantineSeconds) * time.Second
 		if m.Quarantined.IsZero() && plan.HasTags(&g.Spec) && (!m.tagged || m.Tagged.Asked != plan.TryAgainOf(g)) {
 			return fmt.Sprintf("%s (%s) has lost its tags, or they were not compared since the last try-again", m.Name, m.MoRef)

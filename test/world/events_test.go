@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles, strays, restores, tagging)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles, strays, restores, tagging, identities)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -194,6 +194,9 @@ func script(set setting) []event {
 	}
 	if len(set.spec.Tags) > 0 {
 		of = append(of, tagging...)
+	}
+	if set.identities && !set.trouble.any() {
+		of = append(of, identities...)
 	}
 	if set.typos {
 		of = append(of, typos...)

@@ -27,8 +27,10 @@ type setting struct {
 	typos    bool // users mistype the template
 	strays   bool // backups are restored, and strangers write stamps
 	restores bool // etcd goes back to a backup
-	trouble  trouble
-	defect   defect
+	// identities: vCenter changes instanceUuids.
+	identities bool
+	trouble    trouble
+	defect     defect
 }
 
 func settingOf(seed uint64) setting {
@@ -65,6 +67,7 @@ func settingOf(seed uint64) setting {
 	s.typos = seed%11 == 7
 	s.strays = seed%5 == 2
 	s.restores = seed%7 == 4
+	s.identities = seed%7 == 5
 	if seed%9 == 6 {
 		s.spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
 	}

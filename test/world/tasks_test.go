@@ -76,7 +76,7 @@ func (s *step) changes(m *machine) error {
 		return nil
 	}
 	switch a.Op {
-	case plan.Mark, plan.Unmark, plan.Quarantine, plan.Reconfigure, plan.Prepare:
+	case plan.Mark, plan.Unmark, plan.Quarantine, plan.Reconfigure, plan.Prepare, plan.Restamp:
 		if m.ChangeVersion != s.guard {
 			return changed
 		}

@@ -47,12 +47,14 @@ type world struct {
 	second   *cluster
 	asks     int  // how often an operator has asked for another try
 	untagged bool // somebody took tags off a VM, which only a try-again sets again
-	resting  bool
-	began    time.Time
-	history  *strings.Builder // nil if not needed
-	shown    string           // vCenter's state as last written to the history
-	wrong    string           // the first violation
-	promise  int              // the promised number of members, once that many have worked
+	// renumbers is how many instanceUuids vCenter has changed.
+	renumbers int
+	resting   bool
+	began     time.Time
+	history   *strings.Builder // nil if not needed
+	shown     string           // vCenter's state as last written to the history
+	wrong     string           // the first violation
+	promise   int              // the promised number of members, once that many have worked
 	// troubledSince is when the life's lasting trouble began; before lists the members at that time, and lost those of them that a step took
 	// down while they served.
 	troubledSince time.Time
