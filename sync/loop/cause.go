@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 )
 
 // One pace for one cause. If vCenter refuses the steps of many groups for one reason (a datastore is full, a privilege is missing), one group
@@ -170,29 +171,22 @@ func (c *cause) due(f *failure) time.Time {
 	return c.until
 }
 
-// How long a cause waits for its next try: doubling from the first to the last, by the kind of its fault. In the first minutes, an operator who ends
-// the cause sees that within ten seconds. What lasts for longer than watchedFor is tried once in lastingPace: vCenter is spared then.
-const (
-	waitFirst, waitLast           = time.Second, 100 * time.Second // may pass by itself
-	operatorPace                  = 4 * time.Second                // an operator has to act; a retry is cheap
-	transientFirst, transientLast = time.Second, 4 * time.Second   // passes by itself soon
-
-	watchedFor  = 5 * time.Minute
-	lastingPace = time.Minute
+// How long a cause waits for its next try, by the kind of its fault. In the first minutes, an operator who ends the cause sees that within ten seconds.
+// What lasts is tried once in a minute: vCenter is spared then.
+var (
+	mayPass      = retry.Backoff{First: time.Second, Most: 100 * time.Second}
+	passesSoon   = retry.Backoff{First: time.Second, Most: 4 * time.Second}
+	operatorPace = retry.Backoff{First: 4 * time.Second, Most: 4 * time.Second} // an operator has to act; a retry is cheap
 )
 
 // pace is how long to wait after so many failed tries, the first of which was so long ago.
 func pace(f *plan.Fault, tries int, lasts time.Duration) time.Duration {
-	first, last := waitFirst, waitLast
+	backoff := mayPass
 	switch {
 	case f.NeedsOperator:
-		first, last = operatorPace, operatorPace
+		backoff = operatorPace
 	case f.Transient:
-		first, last = transientFirst, transientLast
+		backoff = passesSoon
 	}
-	wait := min(first<<min(tries-1, 20), last)
-	if lasts >= watchedFor {
-		wait = max(wait, lastingPace)
-	}
-	return wait
+	return retry.Lasting(lasts, backoff.After(tries))
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 )
 
 // This file decides when a group's next call comes. The status follows vCenter only with the next hook call, so the sooner that comes, the
@@ -19,15 +20,15 @@ import (
 //	in progress, but its turn is still to come     the same, or four fifths of the time until its turn, as the queue has moved so far
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
 //	                                               plan asks
-//	otherwise                                      twice as long as the last time, up to restLongest, or its share of the calls of groups at
-//	                                               rest, but no later than its plan asks
+//	otherwise                                      twice as long as the last time (atRest), or its share of the calls of groups at rest, but no
+//	                                               later than its plan asks
 //	refused                                        Metacontroller's own back-off
 //
 // and never later than --resync. How late a plan asks for it is in sync/planner/tell/nextcall.go.
 const (
-	busySoonest, busyLongest    = 250 * time.Millisecond, 5 * time.Second
-	settledSoonest, restLongest = time.Second, 9500 * time.Millisecond
-	livelyFor                   = 30 * time.Second
+	busySoonest, busyLongest = 250 * time.Millisecond, 5 * time.Second
+	settledSoonest           = time.Second
+	livelyFor                = 30 * time.Second
 	// besideQueued: each status that is written costs processor time of the API server, which bounds how fast many groups come up.
 	besideQueued = 500 * time.Millisecond
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
@@ -44,14 +45,17 @@ const (
 	countEvery = 250 * time.Millisecond
 )
 
+// atRest is the time between two calls of a group at rest. It counts calls, not failures.
+var atRest = retry.Backoff{First: 2 * settledSoonest, Most: 9500 * time.Millisecond}
+
 // schedule is when the group is called, and planned, again.
 type schedule struct {
-	due     time.Time     // when the next call is due
-	busy    bool          // steps run, or its plan says that it is in progress
-	changed time.Time     // when an answer last had another status than the one before
-	quiet   time.Time     // since when it is in progress without such a change
-	rest    time.Duration // how long the pause before the next call is at least, once the group is at rest; it doubles
-	wakes   time.Time     // the next time at which it is planned again by itself
+	due     time.Time // when the next call is due
+	busy    bool      // steps run, or its plan says that it is in progress
+	changed time.Time // when an answer last had another status than the one before
+	quiet   time.Time // since when it is in progress without such a change
+	rested  int       // how many calls the group has had at rest
+	wakes   time.Time // the next time at which it is planned again by itself
 }
 
 // lively reports whether the group is in progress, or its status changed lately.
@@ -164,7 +168,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 		g.schedule.quiet = now
 	}
 	l.calls.count(l.groups, l.cfg.Lease, now)
-	rest := settledSoonest
+	rested := 0
 	busy, others := l.calls.pauses()
 	late := min(now.Sub(g.schedule.quiet)/20, busyLongest)
 	turn, known := l.untilTurn(g, now) // the estimate is rough: a first call comes before that time, and later ones nearer to it
@@ -178,10 +182,10 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 	case g.schedule.lively(now):
 		r.Resync = min(r.Resync, others)
 	default:
-		rest = min(2*max(g.schedule.rest, settledSoonest), restLongest)
-		r.Resync = min(r.Resync, max(rest, l.calls.rest.share()))
+		rested = g.schedule.rested + 1
+		r.Resync = min(r.Resync, max(atRest.After(rested), l.calls.rest.share()))
 	}
-	g.schedule.rest = rest
+	g.schedule.rested = rested
 	r.Resync = min(r.Resync, l.cfg.Resync)
 	if says {
 		r.Resync = sayAgain

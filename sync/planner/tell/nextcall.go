@@ -15,11 +15,11 @@ import (
 // because only hook calls bring its endpoints up to date, and so is a group with a probe, whose readiness can change at any time.
 const (
 	resyncServed  = 5 * time.Second
-	resyncWatched = 3 * time.Second // an operator has to act, in the first watchedFor
+	resyncWatched = 3 * time.Second // an operator has to act, since stalledLong at most
 	resyncStalled = 8 * time.Second // and later: what the inventory shows is still reported within ten seconds
 	resyncUnknown = 5 * time.Second
 
-	watchedFor = 10 * time.Minute
+	stalledLong = 10 * time.Minute
 )
 
 // setNextCall sets when the next hook call is to come at the latest, and whether the group is in progress. A group in progress is called as
@@ -67,7 +67,7 @@ func (r *report) setNextCall(result *plan.Result) {
 // delay those for other groups.
 func (r *report) resyncBlocked() time.Duration {
 	stalled := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionStalled)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.Now.Sub(stalled.LastTransitionTime.Time) > stalledLong {
 		return resyncStalled
 	}
 	return resyncWatched
