@@ -73,15 +73,17 @@ func (f *far) begin() (any bool) {
 
 // carryOut starts the queued actions that the far side has room for.
 func (f *far) carryOut() {
-	same := map[string]int{}
+	type place struct{ source, target string }
+	same := map[place]int{}
 	for _, r := range f.running {
-		same[r.work.Source]++
+		same[place{r.work.Source, r.work.Target}]++
 	}
 	f.queue = slices.DeleteFunc(f.queue, func(t *task) bool {
-		if same[t.work.Source] >= f.room(t.work) {
+		at := place{t.work.Source, t.work.Target}
+		if same[at] >= f.room(t.work) {
 			return false
 		}
-		same[t.work.Source]++
+		same[at]++
 		t.began, t.ends = f.now, f.now.Add(f.takes(f.now))
 		f.running = append(f.running, t)
 		return true
