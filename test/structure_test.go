@@ -68,6 +68,85 @@ func TestTheStructureOfThePlanner(t *testing.T) {
 	}
 }
 
+// The planner gives the faults that it finds a reason and no message, and package tell has words for each of these reasons.
+func TestTheFaultsOfThePlannerGetTheirWordsWhereTheyAreTold(t *testing.T) {
+	const words = "faultwords.go"
+	planner, tell := filepath.Join("..", "sync", "planner"), filepath.Join("..", "sync", "planner", "tell")
+	given, said := map[string]bool{}, map[string]bool{}
+	for _, file := range parse(t, planner).files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch x := n.(type) {
+			case *ast.CallExpr:
+				if fun, is := x.Fun.(*ast.Ident); is && fun.Name == "needsOperator" {
+					given[nameIn(x.Args[0])] = true
+				}
+			case *ast.AssignStmt:
+				if to, is := x.Lhs[0].(*ast.SelectorExpr); is && to.Sel.Name == "Reason" {
+					given[nameIn(x.Rhs[0])] = true
+				}
+			case *ast.CompositeLit:
+				if reason, message := keyIn(x, "Reason"), keyIn(x, "Message"); nameIn(x.Type) != "Fault" || reason == nil {
+				} else if message == nil {
+					given[nameIn(reason)] = true
+				} else if text, is := message.(*ast.BasicLit); is || callOf(message, "Sprintf") {
+					t.Errorf("the planner words the fault %s: %v", nameIn(reason), text)
+				}
+			}
+			return true
+		})
+	}
+	p := parse(t, tell)
+	for _, file := range p.files {
+		if filepath.Base(p.fileSet.Position(file.Pos()).Filename) == words {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if x, is := n.(*ast.CaseClause); is {
+					for _, one := range x.List {
+						said[nameIn(one)] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	for reason := range given {
+		if len(reason) > len("Reason") && !said[reason] {
+			t.Errorf("the planner gives the fault %s without a message, and %s has no words for it: add them to inWords", reason, words)
+		}
+	}
+	for _, reason := range []string{"ReasonSuperseded", "ReasonTooManyDisks", "ReasonProbePathSuspected", "ReasonAddressesExhausted"} {
+		if !given[reason] {
+			t.Errorf("the planner's fault %s isn't among those that the test finds: %v", reason, given)
+		}
+	}
+}
+
+// nameIn is the name that an expression ends with: Fault of plan.Fault.
+func nameIn(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	}
+	return ""
+}
+
+// keyIn is the value of a key in a composite literal; nil if it isn't there.
+func keyIn(x *ast.CompositeLit, key string) ast.Expr {
+	for _, e := range x.Elts {
+		if pair, is := e.(*ast.KeyValueExpr); is && nameIn(pair.Key) == key {
+			return pair.Value
+		}
+	}
+	return nil
+}
+
+// callOf reports whether an expression calls a function of that name.
+func callOf(x ast.Expr, name string) bool {
+	call, is := x.(*ast.CallExpr)
+	return is && nameIn(call.Fun) == name
+}
+
 // Each thing that the planner may do to a VM is a concern: a file, and a line in the table. Concerns don't use each other, but for one: a clone of a standby
 // member is a clone.
 func TestEachConcernIsAFileAndALine(t *testing.T) {

@@ -77,3 +77,19 @@ type HTTPHeader struct {
 
 // Probes reports whether the server probes members by TCP or HTTP.
 func (r *Readiness) Probes() bool { return r.TCPSocket != nil || r.HTTPGet != nil }
+
+// ProbePort is the port that probes ask, of a Readiness with a probe.
+func (r *Readiness) ProbePort() int32 {
+	if r.HTTPGet != nil {
+		return r.HTTPGet.Port
+	}
+	return r.TCPSocket.Port
+}
+
+// ProbeField names the field that says how members are probed.
+func (r *Readiness) ProbeField() string {
+	if r.HTTPGet != nil {
+		return "httpGet"
+	}
+	return "tcpSocket"
+}

@@ -16,7 +16,7 @@ type Fault struct {
 	Untried bool
 	// Missing reports whether the step ended at a lookup, because vCenter has no object with a name in the spec or in the server's settings.
 	Missing bool
-	// Scope says which objects and sizes the fault depends on. Object is the one that vCenter names, or empty. See ScopeKey.
+	// Scope says which objects and sizes the fault depends on. Object is the one that vCenter, or the spec, names, or empty. See ScopeKey.
 	Scope  FaultScope
 	Object string
 }

@@ -3,7 +3,6 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,33 +12,32 @@ import (
 )
 
 // findBlock decides the columns left of the bar in Make's table.
-func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
+func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Block) {
 	s := &f.State
 	if other := f.otherInstall(); other != nil {
 		return false, other
 	}
 	switch {
 	case !s.Known && !f.Finalizing && f.invalid != nil: // known without vCenter
-		return false, f.invalid
+		return false, &plan.Block{Fault: *f.invalid}
 	case !s.Known:
-		return false, f.State.Outage()
+		return false, &plan.Block{Fault: *f.State.Outage()}
 	}
-	if was, what := f.madeIn(); was != "" && was != s.VCenter && f.staleMoRefs != "" && f.Group.MovedTo() == s.VCenter {
-		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
-			"the %s were created in vCenter %s, whose moRefs are other VMs' in %s: remove those in %s", what, was, s.VCenter, f.staleMoRefs)}
-	} else if was != "" && was != s.VCenter {
-		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
-			"the %s were created in vCenter %s, and the server is connected to vCenter %s now: connect it to the former again, or change the group's label back; "+
-				"or, if this vCenter has the VMs now, set the annotation %s=%[3]s", what, was, s.VCenter, v1alpha1.AnnotationMovedTo)}
+	if was, what := f.madeIn(); was != "" && was != s.VCenter {
+		changed := &plan.Block{Fault: needsOperator(plan.ReasonVCenterChanged), VCenter: was, What: what}
+		if f.Group.MovedTo() == s.VCenter {
+			changed.StaleMoRefs = f.staleMoRefs
+		}
+		return false, changed
 	}
 	if f.Finalizing {
 		return true, f.undeletable()
 	}
 	if f.invalid != nil {
-		return true, f.invalid
+		return true, &plan.Block{Fault: *f.invalid}
 	}
 	if s.Fault != nil {
-		return true, s.Fault
+		return true, &plan.Block{Fault: *s.Fault}
 	}
 	if elsewhere := f.elsewhere(); elsewhere != nil && f.want+int(f.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
 		return true, elsewhere
@@ -54,8 +52,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 		return true, newer
 	}
 	if name := f.removedElsewhere(); name != "" {
-		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"%s was destroyed with the server's account, but not by this process: the server waits for the group's next hook call", name)}
+		return true, &plan.Block{Fault: plan.Fault{Reason: plan.ReasonSuperseded}, Removed: name}
 	}
 	return true, nil
 }
@@ -72,7 +69,7 @@ func moRefsIn(spec *v1alpha1.VmGroupSpec) string {
 }
 
 // superseded returns a fault if the group's spec was newer before: by the members' stamps, or by an earlier hook call.
-func (f *facts) superseded() *plan.Fault {
+func (f *facts) superseded() *plan.Block {
 	newest, called := f.NewestStamp, f.Group.Generation
 	for i := range f.State.VMs {
 		newest = max(newest, f.State.VMs[i].Generation)
@@ -83,18 +80,15 @@ func (f *facts) superseded() *plan.Fault {
 	if newest <= called || newest == f.Group.UndoneGeneration() {
 		return nil
 	}
-	return &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-		"the members' stamps, or an earlier hook call, have generation %d of this group, and this hook call has generation %d: the server waits for a newer call; if etcd was restored from a backup, or a cluster that was started from one has changed the VMs, edit the spec until its generation is %[1]d (docs/troubleshooting.md#superseded)",
-		newest, called)}
+	return &plan.Block{Fault: plan.Fault{Reason: plan.ReasonSuperseded}, Newest: newest, Called: called}
 }
 
 // undeletable returns a fault if the deletion of a group waits: it isn't being deleted according to the newest hook call, or its spec was newer
 // before the deletion, which has a generation of its own. Then another cluster may have the group, with this UID: the one from whose backup this
 // cluster was restored. Its server writes to stamps, too, and Kubernetes can't tell. What this deletion wrote doesn't count.
-func (f *facts) undeletable() *plan.Fault {
+func (f *facts) undeletable() *plan.Block {
 	if f.Older != nil {
-		return &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf("the group was deleted, and this hook call is older than its deletion: the server does nothing until a newer call comes, "+
-			"or, if etcd was restored from a backup, until none has come for %s; then it begins again (docs/troubleshooting.md#superseded)", f.Lease)}
+		return &plan.Block{Fault: plan.Fault{Reason: plan.ReasonSuperseded}}
 	}
 	newest := int64(0)
 	if f.NewestStamp > f.Group.Generation {
@@ -108,10 +102,7 @@ func (f *facts) undeletable() *plan.Fault {
 	if newest == 0 || newest == f.Group.UndoneGeneration() {
 		return nil
 	}
-	return &plan.Fault{Reason: plan.ReasonSuperseded, NeedsOperator: true, Message: fmt.Sprintf(
-		"the deletion waits: the members' stamps, or an earlier hook call, have generation %d of this group, which was deleted as generation %d, so another cluster may serve these VMs, such as the one whose backup this cluster was restored from. "+
-			"To leave the VMs alone, set the annotation %s=true; to remove them, %s=%[1]d",
-		newest, f.Group.Generation, v1alpha1.AnnotationAbandon, v1alpha1.AnnotationUndoGeneration)}
+	return &plan.Block{Fault: needsOperator(plan.ReasonSuperseded), Newest: newest, Called: f.Group.Generation}
 }
 
 // ownGeneration reports whether the deletion has a generation of its own, so that a stamp of it can be that of a spec that this cluster never had. The API
@@ -155,20 +146,16 @@ func (f *facts) removedElsewhere() string {
 
 // elsewhere returns a fault if members were, or are being, cloned into another folder than spec.placement names now. A member's name in its
 // folder is the lock that keeps two VMs from getting one ordinal, and in two folders there would be two locks.
-func (f *facts) elsewhere() *plan.Fault {
+func (f *facts) elsewhere() *plan.Block {
 	home := plan.HomeOf(&f.Group.Spec).String()
 	for i := range f.State.VMs {
 		if was := f.State.VMs[i].Home; was != home {
-			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
-				"the members were created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
-				plan.HomeText(was), plan.HomeText(home))}
+			return &plan.Block{Fault: needsOperator(plan.ReasonPlacementImmutable), Home: was}
 		}
 	}
 	for _, p := range f.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
-			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
-				"members are being created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first, which removes its members",
-				plan.HomeText(p.Home), plan.HomeText(home))}
+			return &plan.Block{Fault: needsOperator(plan.ReasonPlacementImmutable), Home: p.Home, Creating: true}
 		}
 	}
 	return nil
@@ -176,12 +163,11 @@ func (f *facts) elsewhere() *plan.Fault {
 
 // disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got
 // around it.
-func (f *facts) disksLost() *plan.Fault {
+func (f *facts) disksLost() *plan.Block {
 	for i := range f.State.VMs {
 		vm := &f.State.VMs[i]
 		if lost := plan.DisksLost(&f.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
-			return &plan.Fault{Reason: plan.ReasonDisksImmutable, NeedsOperator: true, Message: plan.MemberName(f.Group.Name, vm.Ordinal) + ": " + lost +
-				": correct the spec, or scale the group to 0 first, which removes its members"}
+			return &plan.Block{Fault: needsOperator(plan.ReasonDisksImmutable), Member: plan.MemberName(f.Group.Name, vm.Ordinal), Lost: lost}
 		}
 	}
 	return nil

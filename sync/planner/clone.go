@@ -39,12 +39,7 @@ func (d *decision) clone(count int) {
 // place gives each vacancy the lowest free ordinal, as long as there are ordinals with addresses. The member is cloned once its source and the
 // group's folder are known.
 func (d *decision) place(vacant []*member, ordinals *zonePicker) {
-	awaits := ""
-	if fault := d.facts.sourceFault(); fault != nil {
-		awaits = fault.Message
-	} else if d.facts.State.Folder == "" {
-		awaits = "the group's folder"
-	}
+	source, folder := d.facts.sourceFault() == nil, d.facts.State.Folder != ""
 	for _, m := range vacant {
 		m.wants(toClone, m.why)
 	}
@@ -58,8 +53,11 @@ func (d *decision) place(vacant []*member, ordinals *zonePicker) {
 			return
 		}
 		m.assign(d.facts.Group.Name, ordinal)
-		switch m.awaits = awaits; {
-		case awaits != "":
+		switch {
+		case !source:
+			m.awaitsSource = true
+		case !folder:
+			m.awaits = "the group's folder"
 		case m.Standby:
 			d.standbyComing = append(d.standbyComing, ordinal)
 		default:
@@ -80,7 +78,7 @@ func (s *steps) makeClone(m *member, why string) {
 	case m.unplaced && m.Standby && (s.decision.isUpdating() && !s.decision.update.waits || s.doing(leaving) > 0): // members that are removed free theirs
 	case m.unplaced && s.decision.freesName(): // and its addresses
 	case m.unplaced:
-		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), s.facts.addressesFault())
+		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), needsOperator(plan.ReasonAddressesExhausted))
 	case m.name != "":
 		what := cloning
 		if m.Standby {

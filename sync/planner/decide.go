@@ -60,7 +60,7 @@ func (d *decision) conclude(m *member) {
 		m.becomes = plan.Update
 	case m.fate == held:
 		m.decide(plan.Keep, "it "+m.differs())
-		m.keptBy = d.whatHolds()
+		m.kept = true
 	case m.fate == waitsForStandbyMembers:
 		m.decide(plan.Update, "it "+m.differs())
 		m.keptBy = "the standby members, which are updated first"

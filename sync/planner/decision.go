@@ -38,8 +38,10 @@ type update struct {
 	canary   *v1alpha1.CanaryProgress // the specs that update.canary has seen before
 	stuck    *plan.Fault              // why the update has stopped
 	inVain   []*member                // the members and standby members that were cloned in vain
-	late     *plan.Fault              // which of the last members did not become available in time; no other is left to update
-	closed   string                   // why the update takes no further member down now (outsideWindows)
+	late     *plan.Fault              // some of the last members did not become available in time; no other is left to update
+	// unavailable are the members that did not become available in time.
+	unavailable []*member
+	closed      string // why the update takes no further member down now (outsideWindows)
 
 	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
 	// some of those wait for the standby members.

@@ -26,7 +26,7 @@ type facts struct {
 	// invalid is why the spec is refused; nil if it is valid.
 	invalid *plan.Fault
 	// blockedBy is why no action is possible; nil if actions are.
-	blockedBy *plan.Fault
+	blockedBy *plan.Block
 	// later: the folder was created after the newest hook call (see hideLaterFolder).
 	later    bool
 	revision string // that a member cloned now has; empty while its user data is unknown
@@ -44,6 +44,9 @@ type facts struct {
 	// disksNow are the persistent disks that the next status lists, disksListed those that the stored status lists.
 	disksNow, disksListed disksByOrdinal
 }
+
+// needsOperator is a fault that an operator has to act on. Package tell has its words (tell/faultwords.go).
+func needsOperator(reason string) plan.Fault { return plan.Fault{Reason: reason, NeedsOperator: true} }
 
 // disksByOrdinal are a group's persistent disks.
 type disksByOrdinal map[int32][]v1alpha1.PersistentDisk

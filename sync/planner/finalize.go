@@ -20,7 +20,7 @@ func (s *steps) findThoseToEnd() {
 	switch {
 	case s.sets.left() > 0 || !s.facts.rulesGone():
 	case s.facts.State.FolderUnknown: // the folder may exist
-		fault := plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
+		fault := plan.Fault{Reason: plan.ReasonInventoryNotRead}
 		if s.facts.State.Fault != nil {
 			fault = *s.facts.State.Fault
 		}

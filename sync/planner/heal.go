@@ -188,7 +188,7 @@ func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted
 // checkOf names the check that a member fails.
 func (f *facts) checkOf(m *member) string {
 	if m.answer.silence != "" {
-		return probeField(&f.Group.Spec.Readiness)
+		return f.Group.Spec.Readiness.ProbeField()
 	}
 	return string(f.policy.Check)
 }

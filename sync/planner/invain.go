@@ -4,7 +4,6 @@ package planner
 
 import (
 	"cmp"
-	"fmt"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -42,10 +41,6 @@ func (u *update) inVainFault() *plan.Fault {
 	if len(u.inVain) == 0 {
 		return nil
 	}
-	var texts []string
-	for _, m := range u.inVain {
-		texts = append(texts, fmt.Sprintf("%s was cloned for the present spec, and differs from it: it %s", m.display(), m.differs()))
-	}
-	return &plan.Fault{Reason: plan.ReasonSuccessorDiffers, NeedsOperator: true, Message: fmt.Sprintf(
-		"the update has stopped: %s; another clone would be no better: edit the spec to continue or to go back", plan.AtMost(texts, 3))}
+	stuck := needsOperator(plan.ReasonSuccessorDiffers)
+	return &stuck
 }

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"fmt"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -12,12 +10,10 @@ import (
 // do, neither acts until an operator corrects a selector. Both write the status, so it must not differ from install to install: not in its
 // message, nor in whether vCenter can be reached. An install that no longer selects the group gives up its finalizer once it can have no VM of
 // the group (unselected.go); then the other install continues.
-func (f *facts) otherInstall() *plan.Fault {
+func (f *facts) otherInstall() *plan.Block {
 	s := &f.Group.Status
 	if f.Finalizing || len(f.Group.Finalizers) == 0 || len(f.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(f.Group.DisksLeft()) > 0 || f.AnyRunning() {
 		return nil
 	}
-	return &plan.Fault{Reason: plan.ReasonOtherInstall, Message: fmt.Sprintf(
-		"another install of VmGroup has this group as well (%s): nothing is created until only one has it; if both select the group, correct its label or a labelSelector",
-		plan.Installs(f.Group))}
+	return &plan.Block{Fault: plan.Fault{Reason: plan.ReasonOtherInstall}}
 }

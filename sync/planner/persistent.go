@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ func (f *facts) excess(m *member) bool { return !f.hasPersistentDisks() || int(m
 
 // tooManyDisks returns a fault if the status could not list all persistent disks that the group would have: one that it does not list
 // would be forgotten with its VM.
-func (f *facts) tooManyDisks() *plan.Fault {
+func (f *facts) tooManyDisks() *plan.Block {
 	wanted := slices.DeleteFunc(slices.Clone(f.Group.Spec.Disks), func(d v1alpha1.Disk) bool { return !d.Persistent })
 	if len(f.Group.Status.Disks)+(len(f.State.VMs)+f.want)*len(wanted) <= v1alpha1.MaxPersistentDisks {
 		return nil
@@ -57,8 +56,7 @@ func (f *facts) tooManyDisks() *plan.Fault {
 	if n <= v1alpha1.MaxPersistentDisks {
 		return nil
 	}
-	return &plan.Fault{Reason: plan.ReasonTooManyDisks, NeedsOperator: true, Message: fmt.Sprintf(
-		"the group would have %d persistent disks, including the detached ones in status.disks, and can have at most %d: delete disks that you no longer need and name their ids in the annotation %s, or scale the group in", n, v1alpha1.MaxPersistentDisks, v1alpha1.AnnotationGiveUpDisks)}
+	return &plan.Block{Fault: needsOperator(plan.ReasonTooManyDisks), Disks: n}
 }
 
 // lacksData reports whether a member must get a persistent disk before it is powered on: it never had the disk, or DeleteDisks deleted it and then

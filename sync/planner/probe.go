@@ -25,7 +25,7 @@ func (f *facts) isAnswering(m *member, i int) (ready bool) {
 	if !address.IsValid() {
 		return false
 	}
-	a, port := f.Answers.Of[m.MoRef], fmt.Sprintf("port %d of %s", portOf(r), address)
+	a, port := f.Answers.Of[m.MoRef], fmt.Sprintf("port %d of %s", r.ProbePort(), address)
 	switch {
 	case a.Refused && a.Address == address || f.Answers.NoneAllowed:
 		m.answer = answer{silence: refusal(address), open: true, refused: true}
@@ -57,43 +57,19 @@ func (s *sets) findSuppressed() {
 	if !r.Probes() || s.facts.Finalizing {
 		return
 	}
-	var refused []string
-	open := false
+	refused, open := s.facts.Answers.NoneAllowed, false
 	for i := range s.members {
 		m := &s.members[i]
-		if m.answer.refused {
-			refused = append(refused, m.display())
-		}
+		refused = refused || m.answer.refused
 		open = open || m.answer.open && m.ready
 	}
 	said := meta.FindStatusCondition(s.facts.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
 	suppressed := s.facts.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
-	const kept = "; until then, members keep their readiness, none is healed, and updates wait"
-	switch {
-	case s.facts.Answers.NoneAllowed:
-		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
-			"the server is not allowed to ask any member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
-	case len(refused) > 0:
-		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
-			"the server is not allowed to ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
+	switch fault := needsOperator(plan.ReasonProbeRefused); {
+	case refused:
+		s.suppressed = &fault
 	case suppressed:
-		s.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, NeedsOperator: true, Message: fmt.Sprintf(
-			"all members that answered before fail at once on port %d: check that the server can reach them (routes, firewalls, NetworkPolicy) and that their service works%s",
-			portOf(r), kept)}
+		fault.Reason = plan.ReasonProbePathSuspected
+		s.suppressed = &fault
 	}
-}
-
-func portOf(r *v1alpha1.Readiness) int32 {
-	if r.HTTPGet != nil {
-		return r.HTTPGet.Port
-	}
-	return r.TCPSocket.Port
-}
-
-// probeField names the field of spec.readiness by which members are asked.
-func probeField(r *v1alpha1.Readiness) string {
-	if r.HTTPGet != nil {
-		return "httpGet"
-	}
-	return "tcpSocket"
 }

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"fmt"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -16,8 +14,7 @@ func (requested) nominate(d *decision, order []int) {
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				d.incorrect = append(d.incorrect, plan.FaultOf{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
-					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
+				d.incorrect = append(d.incorrect, plan.FaultOf{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Object: r.MoRef}})
 			default:
 				m.nominate(plan.MarkReasonReplace, "spec.replace names it")
 				if m.fate == held {

@@ -3,8 +3,6 @@
 package planner
 
 import (
-	"fmt"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -19,28 +17,16 @@ func (f *facts) sourceFault() *plan.Fault {
 
 // templateFault says why the template cannot be cloned from; nil if it can.
 func (f *facts) templateFault() *plan.Fault {
-	t, name := &f.State.Template, f.Group.Spec.Template
+	t, fault := &f.State.Template, needsOperator(plan.ReasonTemplateNotFound)
 	switch {
 	case len(t.Paths) == 1:
 		return nil
 	case len(t.Paths) > 1:
-		return &plan.Fault{Reason: plan.ReasonTemplateAmbiguous, NeedsOperator: true, Message: fmt.Sprintf(
-			"template %q is ambiguous: give the inventory path of one of %s", name, plan.AtMost(t.Paths, 5))}
+		fault.Reason = plan.ReasonTemplateAmbiguous
 	case t.Fault != nil:
 		return t.Fault
 	}
-	there := "no templates there"
-	if len(t.Others) > 0 {
-		there = "templates there: " + plan.AtMost(t.Others, 10)
-	}
-	return &plan.Fault{Reason: plan.ReasonTemplateNotFound, NeedsOperator: true, Message: fmt.Sprintf(
-		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
-}
-
-func (f *facts) addressesFault() plan.Fault {
-	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
-		"spec.networks has static addresses for %s, and none is free for this one: add addresses to the ranges (replicas, standby and update.maxSurge each need theirs); if only an update needs more, update.maxSurge 0 does, too",
-		plan.Count(plan.AddressCount(&f.Group.Spec), "member"))}
+	return &fault
 }
 
 // cloneOf is the clone of a member.

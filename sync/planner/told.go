@@ -16,7 +16,7 @@ func (s *steps) told() *tell.Decision {
 	t := &tell.Decision{
 		Observed: f.Observed, VCenterKnown: f.vCenterKnown, ShortOutage: f.shortOutage, Invalid: f.invalid, BlockedBy: f.blockedBy,
 		Orphaned: f.orphaned(), Abandoned: f.abandoned(), RevisionKnown: f.revision != "", Want: f.want, Holds: f.holds,
-		Policy:        tell.Policy{Check: f.policy.Check, Retain: f.policy.Retain, ReplaceOnTemplate: f.policy.ReplaceOnTemplate, Canary: f.policy.Canary, ReplaceMissing: f.policy.ReplaceMissing},
+		Policy:        tell.Policy{Check: f.policy.Check, Retain: f.policy.Retain, ReplaceOnTemplate: f.policy.ReplaceOnTemplate, Canary: f.policy.Canary, ReplaceMissing: f.policy.ReplaceMissing, Deadline: f.policy.Deadline},
 		AwaitsService: f.awaitsService(), Conflicting: f.publisher().Conflicting(), Suppressed: sets.suppressed,
 
 		Members: s.toldOf(sets.members), Standby: s.toldOf(sets.standby), Quarantined: s.toldOf(sets.quarantined),
@@ -25,14 +25,14 @@ func (s *steps) told() *tell.Decision {
 		Unreachable: sets.unreachable(), Unconfirmed: sets.unconfirmed(), Missing: sets.missingNames(),
 		Arriving: d.arriving, Awaited: sets.arriving, StandbyComing: d.standbyComing, Held: sets.held,
 
-		Update: tell.Update{Target: f.target(), Progress: d.update.progress, Canary: d.update.canary, Stuck: d.update.stuck, Changes: d.isUpdating(), Waits: d.update.waits,
+		Update: tell.Update{Target: f.target(), Progress: d.update.progress, Canary: d.update.canary, Stuck: d.update.stuck, Unavailable: namesOf(d.update.unavailable), Ends: d.update.late != nil, Changes: d.isUpdating(), Waits: d.update.waits,
 			Held: d.update.held, HeldBy: sets.heldBy(), Closed: d.update.closed},
 		HealingSuspended: d.healing.suspended, Trial: d.healing.trial, Adoption: d.adoption,
 		Deletion: tell.Deletion{Reason: f.deletionReason(), RulesGone: f.rulesGone(), FolderLeft: f.folderLeft(), FolderKept: f.folderKept(), Childless: f.childless(), LeaseOver: f.leaseOver()},
 
 		ToClone: s.missing(), Activities: s.toldActivities(), Waits: s.toldWaits(), WaitsForDisks: s.waitDisks, WaitsForCall: s.waitCall,
 		Faults: s.faults, CloneFaults: s.cloneFaults, DiskFaults: s.diskFaults,
-		Successors: tell.Successors{Source: f.sourceFault(), Addresses: f.addressesFault(), Unfillable: d.successors.unfillable, Blocked: d.successors.blocked, Unfinished: d.successors.unfinished},
+		Successors: tell.Successors{Source: f.sourceFault(), Unfillable: d.successors.unfillable, Blocked: d.successors.blocked, Unfinished: d.successors.unfinished},
 	}
 	for _, m := range d.free {
 		t.Free = append(t.Free, s.toldMember(m))
@@ -58,9 +58,9 @@ func (s *steps) toldMember(m *member) tell.Member {
 		VM: &m.VM, Name: m.name, Key: f.stepKey(m), Duplicate: m.duplicate, Returned: m.returned, GivenUp: m.givenUp,
 		Differs: m.differs(), Difference: m.difference(), TemplateChanged: f.templateChanged(&m.VM),
 		Uncustomized: m.uncustomized, CustomizationFailed: f.customizationOf(m).State == plan.CustomizationFailed,
-		Ready: m.ready, Available: m.available(), RunsUnready: m.runsUnready(), Since: m.since, Silence: m.answer.silence, UntakenTooLong: m.untakenTooLong,
+		Ready: m.ready, Available: m.available(), RunsUnready: m.runsUnready(), Since: m.since, Silence: m.answer.silence, ProbeRefused: m.answer.refused, UntakenTooLong: m.untakenTooLong,
 		Halting: m.halting(), AskedLately: f.Now.Before(m.Shutdown.At.Add(f.policy.Shutdown + haltGrace)), HeldUntil: m.heldUntil,
-		Leaves: m.leaves(), TakenDown: f.takenDown(m), Nominated: m.nominated, Becomes: m.becomes, Reason: m.why, KeptBy: m.keptBy, Awaits: m.awaits,
+		Leaves: m.leaves(), TakenDown: f.takenDown(m), Nominated: m.nominated, Becomes: m.becomes, Reason: m.why, Kept: m.kept, KeptBy: m.keptBy, Awaits: m.awaits, AwaitsSource: m.awaitsSource, InVain: m.inVain,
 	}
 	if m.waits != nil {
 		t.MarkWaits = m.waits.until
@@ -76,6 +76,13 @@ func (s *steps) toldMember(m *member) tell.Member {
 		t.Outlasts, t.LastToGo, t.StepBlocked = s.sets.outlasts(m), s.sets.isLastToGo(m), has && s.wanted[i].blocked
 	}
 	return t
+}
+
+func namesOf(members []*member) (names []string) {
+	for _, m := range members {
+		names = append(names, m.display())
+	}
+	return names
 }
 
 func (f *facts) toldNotFound(all []notFoundMember) (told []tell.NotFound) {

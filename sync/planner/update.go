@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -174,7 +173,7 @@ func (u *update) trackProgress(d *decision, todo int) {
 	}
 	u.progress = &progress
 	if todo == 0 {
-		u.late = d.exceeded("the update does not end: %s did not become available within %d s (update.progressDeadlineSeconds)", d.overdue(waiting, progress.LastProgressTime.Add(allowed), allowed))
+		u.late = u.exceeded(d.overdue(waiting, progress.LastProgressTime.Add(allowed), allowed))
 		return
 	}
 	if due := progress.LastProgressTime.Add(allowed); len(waiting) > 0 && d.facts.Now.Before(due) {
@@ -184,7 +183,7 @@ func (u *update) trackProgress(d *decision, todo int) {
 	if u.stuck != nil {
 		return
 	}
-	u.stuck = d.exceeded("the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back", waiting)
+	u.stuck = u.exceeded(waiting)
 }
 
 // overdue returns which of the last members of an update have run for so long without being available. A member that is off, or can't be reached,
@@ -211,16 +210,13 @@ func (d *decision) overdue(waiting []*member, due time.Time, allowed time.Durati
 }
 
 // exceeded is the fault of members that did not become available in time; nil if there are none.
-func (d *decision) exceeded(format string, members []*member) *plan.Fault {
+func (u *update) exceeded(members []*member) *plan.Fault {
 	if len(members) == 0 {
 		return nil
 	}
-	var names []string
-	for _, m := range members {
-		names = append(names, m.display())
-	}
-	return &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true,
-		Message: fmt.Sprintf(format, plan.AtMost(names, 5), int(d.facts.policy.Deadline.Seconds()))}
+	u.unavailable = members
+	fault := needsOperator(plan.ReasonProgressDeadline)
+	return &fault
 }
 
 // resumes reports whether, since the status was stored, spec.paused or an outage of vCenter has ended. A Deployment's deadline begins anew when it
@@ -351,18 +347,6 @@ func (s *sets) heldBy() string {
 		return held
 	}
 	return "the members' failed probes are suppressed"
-}
-
-// whatHolds says which field holds the members that differ from the spec.
-func (d *decision) whatHolds() string {
-	why := cmp.Or(d.sets.heldBy(), d.update.closed)
-	switch {
-	case d.update.stuck != nil:
-		return d.update.stuck.Message
-	case why == "" && d.facts.policy.Canary >= 0:
-		return fmt.Sprintf("update.canary holds at %d", d.facts.policy.Canary)
-	}
-	return why
 }
 
 // outsideWindows says when an update continues, while no window is open; empty if one is, or there are none. until is when a window opens

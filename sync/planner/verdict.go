@@ -20,12 +20,15 @@ type concern struct {
 type verdict struct {
 	becomes plan.Decision
 	why     string
-	// needs are its concerns. keptBy says what keeps it as it is.
+	// needs are its concerns. kept: it differs from the spec, and the update keeps it as it is. keptBy says what else keeps it as it is.
 	needs  []need
+	kept   bool
 	keptBy string
-	// awaits is what it waits for before its next step; waits is the precondition for which it waits with its mark.
-	awaits string
-	waits  *precondition
+	// awaits is what it waits for before its next step; waits is the precondition for which it waits with its mark. awaitsSource: it waits for
+	// something to clone.
+	awaits       string
+	waits        *precondition
+	awaitsSource bool
 	// does are the activities that concern it.
 	does []does
 }

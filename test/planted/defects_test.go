@@ -18,7 +18,7 @@ var defects = []defect{
 		"case s.facts.departed.Has(m.MoRef, m.InstanceUUID):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
 		[]layer{planner, world}},
 	{"3: what vCenter showed before an outage counts as its state now", "sync/planner/block.go",
-		"case !s.Known:\n\t\treturn false, f.State.Outage()", "case !s.Known:\n\t\treturn s.Fault != nil, nil",
+		"case !s.Known:\n\t\treturn false, &plan.Block{Fault: *f.State.Outage()}", "case !s.Known:\n\t\treturn s.Fault != nil, nil",
 		[]layer{planner, world}},
 	{"4: the deletion of a group completes without a fresh read", "sync/planner/finalize.go",
 		"s.sets.empty() && s.facts.Emptied && s.facts.childless()", "s.sets.empty() && s.facts.childless()",

@@ -8,7 +8,7 @@ import (
 
 // About completes a result that has the actions and the children: it adds the status, verdicts, Events, the time of the next call, or a refusal.
 func About(d *Decision, result *plan.Result) {
-	r := &report{Decision: d}
+	r := reportOf(d)
 	r.findFaults()
 	r.setNextCall(result)
 	result.Status, result.Verdicts = r.status(r.message()), r.verdicts()
@@ -26,7 +26,7 @@ func AboutAbandoned(d *Decision, result *plan.Result) {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
 	of := *d
-	of.BlockedBy, of.ShortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
+	of.BlockedBy, of.ShortOutage = &plan.Block{Fault: plan.Fault{Reason: plan.ReasonAbandoned, Message: message}}, false
 	r := &report{Decision: &of}
 	r.setNextCall(result)
 	result.Status, result.Events = r.status(message), r.abandonedEvents(left)

@@ -17,7 +17,8 @@ type Decision struct {
 	// ShortOutage: vCenter's state was known until a moment ago, so the stored status is returned unchanged.
 	ShortOutage bool
 	// Invalid is why the spec is refused; nil if it is valid. BlockedBy is why no action is possible; nil if actions are.
-	Invalid, BlockedBy *plan.Fault
+	Invalid   *plan.Fault
+	BlockedBy *plan.Block
 	// Orphaned: the group was deleted with --cascade=orphan. Abandoned: an operator has asked to end its deletion without vCenter.
 	Orphaned, Abandoned bool
 	// RevisionKnown: it is known which revision a member has that is cloned now, and so which members are up to date.
@@ -85,6 +86,7 @@ type Policy struct {
 	Retain, ReplaceOnTemplate bool
 	Canary                    int           // -1: none
 	ReplaceMissing            time.Duration // 0: never
+	Deadline                  time.Duration
 }
 
 // Member is a VM, or an ordinal that is to have one.
@@ -109,8 +111,9 @@ type Member struct {
 	// Ready changed at Since. Available: it serves, and isn't marked to be taken down. RunsUnready: it is on, and nothing but its readiness is missing.
 	Ready, Available, RunsUnready bool
 	Since                         time.Time
-	// Silence is what its probe says against its being ready; empty if nothing.
-	Silence string
+	// Silence is what its probe says against its being ready; empty if nothing. ProbeRefused: the server is not allowed to probe it.
+	Silence      string
+	ProbeRefused bool
 	// UntakenTooLong: its guest has had its time to take the addresses that it was given, and reports others.
 	UntakenTooLong bool
 	// Halting: its guest was asked to shut down, and may still do so. AskedLately: even if its VM is off now, that may be why.
@@ -123,10 +126,13 @@ type Member struct {
 	Nominated plan.MarkReason
 	// Fit: of a standby member: it can be promoted now. Unfit: it has to be created again.
 	Fit, Unfit bool
-	// Becomes is the verdict, and Reason why. KeptBy is what keeps it as it is, MarkWaits what it waits for with its mark, and Awaits what it waits for
-	// before its next step.
+	// InVain: it was cloned for the present spec, and differs from it in what only another clone could change.
+	InVain bool
+	// Becomes is the verdict, and Reason why. Kept: it differs from the spec, and the update keeps it as it is; KeptBy is what else keeps it as it is.
+	// MarkWaits is what it waits for with its mark, and Awaits what it waits for before its next step. AwaitsSource: it waits for something to clone.
 	Becomes                           plan.Decision
 	Reason, KeptBy, MarkWaits, Awaits string
+	Kept, AwaitsSource                bool
 	// Of a deleted group: Outlasts: it is kept until all other VMs are gone. LastToGo: it gets the mark of the deletion. StepBlocked: the last try of its
 	// step failed.
 	Outlasts, LastToGo, StepBlocked bool
@@ -152,8 +158,11 @@ type Update struct {
 	// Progress and Canary are those of the next status.
 	Progress *v1alpha1.UpdateProgress
 	Canary   *v1alpha1.CanaryProgress
-	// Stuck is why the update has stopped; nil if it hasn't.
-	Stuck *plan.Fault
+	// Stuck is why the update has stopped; nil if it hasn't. Unavailable names the members that did not become available in time. Ends: no other member is
+	// left to update.
+	Stuck       *plan.Fault
+	Unavailable []string
+	Ends        bool
 	// Changes: members are to be replaced or resized, now or later, by the update or because spec.replace names them. Waits: some of them wait for the
 	// standby members.
 	Changes, Waits bool
@@ -173,9 +182,8 @@ type Deletion struct {
 
 // Successors is why members aren't replaced.
 type Successors struct {
-	// Source is why nothing can be cloned; nil if something can. Addresses is the fault of a member for which no address is free.
-	Source    *plan.Fault
-	Addresses plan.Fault
+	// Source is why nothing can be cloned; nil if something can.
+	Source *plan.Fault
 	// Unfillable are the members whose places can't be filled again. Blocked are those whose clone, or whose successor's clone, an operator has to mend.
 	Unfillable, Blocked []string
 	// Unfinished: a member of the present spec isn't finished.

@@ -40,11 +40,11 @@ func (r *report) addNotReplaced() {
 	case s.Source != nil:
 		r.addClone("", *s.Source)
 	case len(s.Unfillable) > 0 && !s.Unfinished && !slices.ContainsFunc(r.Members, func(m Member) bool { return m.Leaves }):
-		fault := s.Addresses
-		if held := r.heldFault(""); held != nil {
-			fault = *held
+		fault := r.heldFault("")
+		if fault == nil {
+			fault = r.inWords("", &plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true})
 		}
-		r.addClone(slices.Min(s.Unfillable), fault)
+		r.addClone(slices.Min(s.Unfillable), *fault)
 	case len(s.Blocked) > 0:
 		r.addClone(s.Blocked[0], r.Pending[s.Blocked[0]].Fault)
 	}

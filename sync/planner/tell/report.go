@@ -4,10 +4,23 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// report is what is told about a decision: the decision, and the faults that it leads to.
+// report is what is told about a decision: the decision, in words, and the faults that it leads to.
 type report struct {
 	*Decision
 	faults, cloneFaults []plan.FaultOf
+}
+
+// reportOf begins a report about a decision, whose faults it says in words.
+func reportOf(d *Decision) *report {
+	said := *d
+	if d.BlockedBy != nil {
+		block := *d.BlockedBy
+		block.Fault = *d.inWords("", &block.Fault)
+		said.BlockedBy = &block
+	}
+	said.Suppressed, said.Update.Stuck, said.Successors.Source = d.inWords("", d.Suppressed), d.inWords("", d.Update.Stuck), d.inWords("", d.Successors.Source)
+	said.Faults, said.CloneFaults, said.DiskFaults = d.allInWords(d.Faults), d.allInWords(d.CloneFaults), d.allInWords(d.DiskFaults)
+	return &report{Decision: &said}
 }
 
 // add adds a fault.

@@ -16,14 +16,22 @@ func (r *report) heldText() string {
 	for i := range r.Members {
 		all += int(oneIf(!r.Members[i].Duplicate))
 	}
+	if n == 0 || r.Update.Stuck != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, plan.Count(all, "member"), r.whatHolds())
+}
+
+// whatHolds says what holds the members that differ from the spec.
+func (r *report) whatHolds() string {
 	why := cmp.Or(r.Update.HeldBy, r.Update.Closed)
 	switch {
-	case n == 0 || r.Update.Stuck != nil:
-		return ""
-	case why == "":
-		why = fmt.Sprintf("update.canary holds at %d", r.Policy.Canary)
+	case r.Update.Stuck != nil:
+		return r.Update.Stuck.Message
+	case why == "" && r.Policy.Canary >= 0:
+		return fmt.Sprintf("update.canary holds at %d", r.Policy.Canary)
 	}
-	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, plan.Count(all, "member"), why)
+	return why
 }
 
 // differing says how members differ from the spec, each difference once.

@@ -79,12 +79,16 @@ func (r *report) verdictOf(m *Member) plan.Verdict {
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
 func (r *report) waitsFor(m *Member) string {
 	switch p := r.Pending[m.Key]; {
+	case m.Kept && r.whatHolds() != "":
+		return r.whatHolds()
 	case m.KeptBy != "":
 		return m.KeptBy
 	case p.Fault.Reason != "":
 		return p.Fault.WithHelp().Message
 	case m.MarkWaits != "":
 		return m.MarkWaits
+	case m.AwaitsSource:
+		return r.Successors.Source.Message
 	}
 	return m.Awaits
 }
