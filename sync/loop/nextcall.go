@@ -15,9 +15,9 @@ import (
 // new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
-//	in progress, as its plan says, or steps run    busySoonest (up to besideQueued while others wait for their turn), a twentieth of the time for
-//	                                               which its status hasn't changed, up to busyLongest, or its share of the calls of lively groups
-//	in progress, but its turn is still to come     the same, or four fifths of the time until its turn, as the queue has moved so far
+//	in progress, as its plan says, or steps run    busySoonest, a twentieth of the time for which its status hasn't changed, up to busyLongest, or
+//	                                               its share of the calls of lively groups
+//	in progress, but its turn is still to come     the same, with all lively groups' share
 //	whose status changed within livelyFor          settledSoonest, or its share of the calls that those in progress leave, but no later than its
 //	                                               plan asks
 //	otherwise                                      twice as long as the last time (atRest), or its share of the calls of groups at rest, but no
@@ -29,8 +29,6 @@ const (
 	busySoonest, busyLongest = 250 * time.Millisecond, 5 * time.Second
 	settledSoonest           = time.Second
 	livelyFor                = 30 * time.Second
-	// besideQueued: each status that is written costs processor time of the API server, which bounds how fast many groups come up.
-	besideQueued = 500 * time.Millisecond
 	// livelyMost bounds the calls a second that lively groups share: a third of what Metacontroller can make, because edits and new groups
 	// need calls, too, and the API server's processor time. restMost bounds those of the groups at rest: a fifth of a core.
 	livelyMost, restMost = 40., 22.
@@ -65,7 +63,6 @@ func (s *schedule) lively(now time.Time) bool { return s.busy || now.Sub(s.chang
 type calls struct {
 	lively, rest rate
 	busy         int // the lively groups that are in progress, and whose turn has come
-	queued       int // those whose turn is still to come
 	counted      time.Time
 }
 
@@ -91,15 +88,11 @@ func (c *calls) pauses() (busy, others time.Duration) {
 	if rest == 0 {
 		return max(busySoonest, c.lively.share()), settledSoonest
 	}
-	soonest := busySoonest
-	if c.queued > 0 {
-		soonest = min(besideQueued, max(busySoonest, c.lively.share()))
-	}
-	taken := min(c.lively.now*busyPart, float64(c.busy)/soonest.Seconds())
+	taken := min(c.lively.now*busyPart, float64(c.busy)/busySoonest.Seconds())
 	if c.busy > 0 {
 		busy = time.Duration(float64(c.busy) / taken * float64(time.Second))
 	}
-	return max(soonest, busy), max(settledSoonest, time.Duration(float64(rest)/(c.lively.now-taken)*float64(time.Second)))
+	return max(busySoonest, busy), max(settledSoonest, time.Duration(float64(rest)/(c.lively.now-taken)*float64(time.Second)))
 }
 
 func (r *rate) lower() { r.now = max(1, r.now*.99) }
@@ -134,16 +127,13 @@ func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time
 	if now.Sub(c.counted) < countEvery {
 		return
 	}
-	c.counted, c.lively.groups, c.rest.groups, c.busy, c.queued = now, 0, 0, 0, 0
+	c.counted, c.lively.groups, c.rest.groups, c.busy = now, 0, 0, 0
 	for _, g := range groups {
 		switch {
 		case g.answers.finalized || now.Sub(g.lease.renewed) > lease:
 		case g.schedule.lively(now):
 			c.lively.groups++
-			switch {
-			case g.schedule.busy && g.queues():
-				c.queued++
-			case g.schedule.busy:
+			if g.schedule.busy && !g.queues() {
 				c.busy++
 			}
 		default:
@@ -171,10 +161,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Tim
 	rested := 0
 	busy, others := l.calls.pauses()
 	late := min(now.Sub(g.schedule.quiet)/20, busyLongest)
-	turn, known := l.untilTurn(g, now) // the estimate is rough: a first call comes before that time, and later ones nearer to it
 	switch {
-	case g.schedule.busy && known:
-		r.Resync = max(busy, min(turn*4/5, max(l.calls.lively.share(), late)))
 	case g.schedule.busy && g.queues():
 		r.Resync = max(busySoonest, l.calls.lively.share(), late)
 	case g.schedule.busy:

@@ -34,8 +34,6 @@ type turn struct {
 	steps    int            // that it has begun in this turn
 	awaits   int            // for how many steps it waits
 	passed   int            // how often a group that waits for fewer steps was queued before it
-	joined   time.Time      // when it was queued
-	ahead    int            // how many groups waited before it then
 	waits    []limiter.Work // it waits for a slot for any one of these
 	failing  bool           // all its actions would probably fail (wouldFail)
 	reserved *limiter.Work  // the slot for its next round, because it waited for one
@@ -123,7 +121,6 @@ func (l *Loop) wait(g *group, works []limiter.Work, steps int) {
 			before.turn.passed++
 		}
 	}
-	g.turn.joined, g.turn.ahead = time.Now(), at
 	l.waiting = slices.Insert(l.waiting, at, g.ref.UID)
 }
 
@@ -151,16 +148,6 @@ func (g *group) rank() int {
 
 // queues reports whether the group's turn is still to come, and nothing of it runs: its status has nothing new until then.
 func (g *group) queues() bool { return g.turn.waits != nil && g.awaitsTurn() && len(g.runs) == 0 }
-
-// untilTurn estimates when the turn of a group that queues comes, by how fast the queue has moved since it joined; false if that can't be told.
-// The caller holds l.mu.
-func (l *Loop) untilTurn(g *group, now time.Time) (time.Duration, bool) {
-	ahead := slices.Index(l.waiting, g.ref.UID)
-	if moved := g.turn.ahead - ahead; g.queues() && ahead >= 0 && moved > 0 {
-		return now.Sub(g.turn.joined) / time.Duration(moved) * time.Duration(ahead), true
-	}
-	return 0, false
-}
 
 // next gives a round to the first groups in the queue, while there are slots for them. Afterwards, each group that still waits has no
 // free slot, and a group that did not wait takes none from them. The caller holds l.mu.
