@@ -20,7 +20,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
-	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
 type checkSettings struct {
@@ -111,7 +110,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	if err != nil {
 		return usageError{err}
 	}
-	record, err := s.recordTo()
+	record, recorder, err := s.recordTo()
 	if err != nil {
 		return usageError{err}
 	}
@@ -120,8 +119,8 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		return err
 	}
 	defer closeSimulator()
-	if s.vcenter.Record != nil {
-		o.Begin = s.vcenter.Record.Section
+	if recorder != nil {
+		o.Begin = recorder.Section
 	}
 	if len(s.probe.Networks.Allowed) > 0 {
 		o.CanProbe = s.probe.Networks.Allow
@@ -140,7 +139,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		table.begin()
 	}
 	found := check.Run(ctx, vc, o)
-	if err := s.recorded(record, progress); err != nil {
+	if err := s.recorded(record, recorder, progress); err != nil {
 		return err
 	}
 	if s.output == "json" {
@@ -154,33 +153,34 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 }
 
 // recordTo creates the file of --record, if the flag is set.
-func (s *checkSettings) recordTo() (*os.File, error) {
+func (s *checkSettings) recordTo() (*os.File, *check.Recorder, error) {
 	switch {
 	case s.record == "":
-		return nil, nil
+		return nil, nil, nil
 	case !s.deep:
-		return nil, errors.New("--record: needs --deep, whose experiments it records")
+		return nil, nil, errors.New("--record: needs --deep, whose experiments it records")
 	}
 	file, err := os.OpenFile(s.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("--record %s: the file exists; name another", s.record)
+		return nil, nil, fmt.Errorf("--record %s: the file exists; name another", s.record)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--record: %w", err)
+		return nil, nil, fmt.Errorf("--record: %w", err)
 	}
-	s.vcenter.Record = recording.New(file)
-	return file, nil
+	recorder := check.NewRecorder(file)
+	s.vcenter.Wire = recorder.Wire
+	return file, recorder, nil
 }
 
 // recorded closes the file of --record, and says what to do with it.
-func (s *checkSettings) recorded(file *os.File, progress io.Writer) error {
+func (s *checkSettings) recorded(file *os.File, recorder *check.Recorder, progress io.Writer) error {
 	if file == nil {
 		if s.deep && s.output == "table" {
 			fmt.Fprintln(progress, "… with --record FILE, this check also records vCenter's answers, without its names and other texts, for an issue")
 		}
 		return nil
 	}
-	if err := errors.Join(s.vcenter.Record.Err(), file.Close()); err != nil {
+	if err := errors.Join(recorder.Err(), file.Close()); err != nil {
 		return fmt.Errorf("--record: %w", err)
 	}
 	fmt.Fprintf(progress, "… recorded in %s: read it, and attach it to an issue: it shows the developers how your vCenter behaves\n", s.record)

@@ -16,7 +16,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
@@ -30,9 +29,9 @@ func (w *world) recordedCheck(change ...func(*Options)) string {
 		f(&o)
 	}
 	var file bytes.Buffer
-	r := recording.New(&file)
+	r := NewRecorder(&file)
 	o.Begin = r.Section
-	found := w.checked(func(cfg *vsphere.Config) { cfg.Record, cfg.Through = r, nil }, o)
+	found := w.checked(func(cfg *vsphere.Config) { cfg.Wire, cfg.Through = r.Wire, nil }, o)
 	if len(found.all) < 20 {
 		w.t.Fatalf("the check ended early:\n%s", found)
 	}

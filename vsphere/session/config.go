@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
-	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
 // Config says which vCenter to use, and with which account. It is validated once, and immutable.
@@ -41,8 +41,8 @@ type Config struct {
 	// Through returns what makes the SOAP calls of a session after its login, instead of HTTP. Its argument is the session's key. It can be
 	// nil. It is for tests: no flag sets it.
 	Through func(session string) soap.RoundTripper
-	// Record records the calls of this client and vCenter's answers; it can be nil.
-	Record *recording.Recorder
+	// Wire returns the transport of all calls of this client, which makes them with next; it can be nil. BodyOf says what is sent.
+	Wire func(next http.RoundTripper) http.RoundTripper
 	// SearchMost bounds the calls of one search; 0 means 3000. It is for tests: no flag sets it.
 	SearchMost int32
 	// Metrics can be nil.

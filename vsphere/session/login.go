@@ -222,19 +222,19 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 // newWire returns a client of vCenter's SOAP API that is not logged in.
 func (c *Client) newWire(by *http.Transport) *soap.Client {
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = rewinding{c.recorded(by), xmlBounds}
+	wire.Client.Transport = rewinding{c.wired(by), xmlBounds}
 	wire.UserAgent = c.cfg.UserAgent
 	wire.Namespace = "urn:" + vim25.Namespace
 	wire.Version = vim25.Version
 	return wire
 }
 
-// recorded returns next or, if the configuration has a recorder, next with its calls recorded.
-func (c *Client) recorded(next http.RoundTripper) http.RoundTripper {
-	if c.cfg.Record == nil {
+// wired returns next or, if the configuration has one, the transport that makes its calls with next.
+func (c *Client) wired(next http.RoundTripper) http.RoundTripper {
+	if c.cfg.Wire == nil {
 		return next
 	}
-	return c.cfg.Record.Wire(next)
+	return c.cfg.Wire(next)
 }
 
 // readCredentials reads the user and password.

@@ -18,7 +18,7 @@ func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	endpoint := *c.endpoint
 	endpoint.Path = pbm.Path
 	wire := soap.NewClient(&endpoint, c.cfg.Insecure)
-	wire.Client.Transport = rewinding{c.recorded(c.transport), xmlBounds}
+	wire.Client.Transport = rewinding{c.wired(c.transport), xmlBounds}
 	wire.UserAgent, wire.Namespace, wire.Cookie = c.cfg.UserAgent, "urn:"+pbm.Namespace, s.Vim.SessionCookie
 	known := wire.Types
 	wire.Types = func(name string) (reflect.Type, bool) { // govmomi's simulator omits the prefix of SPBM's types, which a recorded 6.5 has

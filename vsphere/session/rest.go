@@ -165,7 +165,7 @@ func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, re
 		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = restWire{c.metrics, rewinding{c.recorded(quickOrSlow{c.transport, c.slow}), jsonBounds}}
+	wire.Client.Transport = restWire{c.metrics, rewinding{c.wired(quickOrSlow{c.transport, c.slow}), jsonBounds}}
 	wire.UserAgent = c.cfg.UserAgent
 	rs = &RESTSession{Manager: tags.NewManager(&rest.Client{Client: wire}), Under: s}
 	unhurried, stop := lingering(ctx, logoutTimeout)

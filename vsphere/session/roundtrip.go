@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"net/http"
 	"reflect"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
-	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
 // callMetrics counts, times and logs the calls to vCenter, by method. It does not read a call's contents.
@@ -40,7 +40,7 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	method := methodOf(req)
 	r.calls.WithLabelValues(method).Inc()
 	recordSecrets(ctx, req)
-	ctx = recording.WithBody(ctx, reflect.TypeOf(req))
+	ctx = context.WithValue(ctx, bodyKey{}, reflect.TypeOf(req))
 	begin := time.Now()
 	err := exchange(ctx, r.next, method, req, res)
 	if err != nil {
@@ -73,4 +73,12 @@ func methodOf(req soap.HasFault) string {
 		t = t.Elem()
 	}
 	return strings.TrimSuffix(t.Name(), "Body")
+}
+
+type bodyKey struct{}
+
+// BodyOf returns the type of package methods of the SOAP call that a request makes; nil for a call of the REST API.
+func BodyOf(req *http.Request) reflect.Type {
+	body, _ := req.Context().Value(bodyKey{}).(reflect.Type)
+	return body
 }

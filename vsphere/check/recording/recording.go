@@ -10,15 +10,15 @@ package recording
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 const head = `# What vmgroup and a vCenter said to each other, as "vmgroup check --record" wrote it (format 1).
@@ -66,14 +66,7 @@ func (r *Recorder) Section(name string) {
 	}
 }
 
-type bodyKey struct{}
-
-// WithBody returns a context that names the type of package methods of a call, for the transport that Recorder.Wire returns.
-func WithBody(ctx context.Context, body reflect.Type) context.Context {
-	return context.WithValue(ctx, bodyKey{}, body)
-}
-
-// Wire returns a transport that makes calls with next, and records them.
+// Wire returns a transport that makes calls with next, and records them (session.Config.Wire).
 func (r *Recorder) Wire(next http.RoundTripper) http.RoundTripper { return wire{r, next} }
 
 type wire struct {
@@ -127,7 +120,7 @@ func (h *recordedBody) Close() error {
 func (r *Recorder) add(req *http.Request, sent []byte, status int, answer []byte, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	body, _ := req.Context().Value(bodyKey{}).(reflect.Type)
+	body := session.BodyOf(req)
 	var name, question, reply string
 	if body != nil {
 		body = elem(body)
