@@ -134,7 +134,7 @@ func (f *facts) deletionBegan() time.Time {
 func (f *facts) removedElsewhere() string {
 	for i := range f.Group.Status.Members {
 		r := &f.Group.Status.Members[i]
-		if by, gone := f.departed.As(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !f.isBack(r) {
+		if by, gone := f.departed.As(plan.IDOf(r)); gone && by.Ours && by.User != "" && !f.isBack(r) {
 			return r.Name
 		}
 	}

@@ -37,8 +37,8 @@ type facts struct {
 	// departed are the VMs that vCenter reported as removed. instances are the instanceUuids of the VMs that vCenter shows.
 	departed  plan.Departed
 	instances map[string]bool
-	// templates are the members that were converted to templates: instanceUuids by moRef.
-	templates map[string]string
+	// templates are the members that were converted to templates, by moRef.
+	templates map[string]plan.VMID
 	// staleMoRefs is the field of the spec with moRefs of the vCenter that had the group's VMs before the one that is connected; empty if there is none.
 	staleMoRefs string
 	// disksNow are the persistent disks that the next status lists, disksListed those that the stored status lists.

@@ -48,9 +48,9 @@ func (s *sets) sortNotFound() {
 	if len(s.facts.Group.Status.Members)+len(kept)+len(s.facts.State.Vanished) == 0 {
 		return
 	}
-	here := make(map[string]string, len(s.facts.State.VMs))
+	here := make(map[string]plan.VMID, len(s.facts.State.VMs))
 	for i := range s.facts.State.VMs {
-		here[s.facts.State.VMs[i].MoRef] = s.facts.State.VMs[i].InstanceUUID
+		here[s.facts.State.VMs[i].MoRef] = s.facts.State.VMs[i].ID()
 	}
 	vanished := make(map[string][]*plan.Vanished, len(s.facts.State.Vanished))
 	for i := range s.facts.State.Vanished {
@@ -60,8 +60,8 @@ func (s *sets) sortNotFound() {
 	for i := range s.facts.Group.Status.Members {
 		switch m := &s.facts.Group.Status.Members[i]; {
 		case s.facts.shows(here, m):
-		case s.facts.isStray(m.MoRef, m.InstanceUUID):
-		case s.facts.departed.Has(m.MoRef, m.InstanceUUID):
+		case s.facts.isStray(plan.IDOf(m)):
+		case s.facts.departed.Has(plan.IDOf(m)):
 			s.gone = append(s.gone, *m)
 		default:
 			s.addNotFound(*m, missingAs(vanished[m.MoRef], m))
@@ -82,18 +82,16 @@ func (s *sets) sortNotFound() {
 		}
 	}
 	for _, q := range kept {
-		if _, shown := here[q.MoRef]; !shown && !s.facts.isStray(q.MoRef, q.InstanceUUID) && !s.facts.departed.Has(q.MoRef, "") {
+		if _, shown := here[q.MoRef]; !shown && !s.facts.isStray(plan.VMID{MoRef: q.MoRef, InstanceUUID: q.InstanceUUID}) && !s.facts.departed.Has(plan.VMID{MoRef: q.MoRef}) {
 			s.notFoundQuarantined = append(s.notFoundQuarantined, q)
 		}
 	}
 }
 
-// shows reports whether vCenter shows a recorded member, perhaps with another moRef. here maps moRefs to instanceUuids.
-func (f *facts) shows(here map[string]string, m *v1alpha1.Member) bool {
-	if id, is := here[m.MoRef]; is && (id == "" || m.InstanceUUID == "" || id == m.InstanceUUID) {
-		return true
-	}
-	return f.isBack(m)
+// shows reports whether vCenter shows a recorded member, perhaps with another moRef. here has the VMs by moRef.
+func (f *facts) shows(here map[string]plan.VMID, m *v1alpha1.Member) bool {
+	vm, is := here[m.MoRef]
+	return is && vm.Is(plan.IDOf(m)) || f.isBack(m)
 }
 
 // missingAs returns what is known of a recorded member, of those with its moRef.
@@ -251,11 +249,10 @@ func (s *sets) sortReturned() {
 func (f *facts) awayAs(m *member) *v1alpha1.Member {
 	for i := range f.Group.Status.Members {
 		r := &f.Group.Status.Members[i]
-		known := r.InstanceUUID != "" && m.InstanceUUID != ""
-		switch same := r.MoRef == m.MoRef; {
-		case same && !r.VanishedAt.IsZero() && (!known || r.InstanceUUID == m.InstanceUUID):
+		switch {
+		case plan.IDOf(r).Is(m.ID()) && !r.VanishedAt.IsZero():
 			return r
-		case !same && known && r.InstanceUUID == m.InstanceUUID:
+		case r.MoRef != m.MoRef && r.InstanceUUID != "" && r.InstanceUUID == m.InstanceUUID:
 			return r
 		}
 	}

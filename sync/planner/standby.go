@@ -50,7 +50,7 @@ func (s *sets) sortNotFoundStandby() {
 		filled[vm.Ordinal] = filled[vm.Ordinal] || vm.Quarantined.IsZero()
 	}
 	for _, m := range s.facts.Group.Status.Standby {
-		if !here[m.MoRef] && !filled[m.Ordinal] && !s.facts.departed.Has(m.MoRef, "") {
+		if !here[m.MoRef] && !filled[m.Ordinal] && !s.facts.departed.Has(plan.VMID{MoRef: m.MoRef}) {
 			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, plan.NotSeen
 			s.notFoundStandby, s.unseenStandby[m.Ordinal] = append(s.notFoundStandby, m), true
 		}

@@ -24,19 +24,19 @@ func (s *sets) sortStrays() {
 	}
 }
 
-// templatesOf returns the instanceUuids of the members that were converted to templates, by moRef.
-func templatesOf(strays []plan.Stray) map[string]string {
-	all := map[string]string{}
+// templatesOf returns the members that were converted to templates, by moRef.
+func templatesOf(strays []plan.Stray) map[string]plan.VMID {
+	all := map[string]plan.VMID{}
 	for i := range strays {
 		if x := &strays[i]; x.IsTemplate && x.Holds {
-			all[x.MoRef] = x.InstanceUUID
+			all[x.MoRef] = x.ID()
 		}
 	}
 	return all
 }
 
 // isStray reports whether a recorded VM is a stray now: one that was converted to a template.
-func (f *facts) isStray(moRef, instanceUUID string) bool {
-	id, is := f.templates[moRef]
-	return is && (instanceUUID == "" || id == "" || id == instanceUUID)
+func (f *facts) isStray(id plan.VMID) bool {
+	was, is := f.templates[id.MoRef]
+	return is && was.Is(id)
 }

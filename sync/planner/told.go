@@ -96,7 +96,7 @@ func (f *facts) toldNotFound(all []notFoundMember) (told []tell.NotFound) {
 func (f *facts) toldGone() (gone []tell.Gone) {
 	for i := range f.Group.Status.Members {
 		was := &f.Group.Status.Members[i]
-		if by, is := f.departed.As(was.MoRef, was.InstanceUUID); is && !f.isBack(was) {
+		if by, is := f.departed.As(plan.IDOf(was)); is && !f.isBack(was) {
 			gone = append(gone, tell.Gone{Member: was, By: by})
 		}
 	}

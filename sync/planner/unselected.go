@@ -75,19 +75,19 @@ func recordedHere(o *plan.Observed) []string {
 	s := &o.Group.Status
 	var names []string
 	departed := o.State.Departed()
-	note := func(name, moRef, instanceUUID string) {
-		if !departed.Has(moRef, instanceUUID) {
+	note := func(name string, id plan.VMID) {
+		if !departed.Has(id) {
 			names = append(names, name)
 		}
 	}
 	for i := range s.Members {
-		note(s.Members[i].NameInVCenter(), s.Members[i].MoRef, s.Members[i].InstanceUUID)
+		note(s.Members[i].NameInVCenter(), plan.IDOf(&s.Members[i]))
 	}
 	for i := range s.Quarantined {
-		note(s.Quarantined[i].Name, s.Quarantined[i].MoRef, "")
+		note(s.Quarantined[i].Name, plan.VMID{MoRef: s.Quarantined[i].MoRef})
 	}
 	for i := range s.Standby {
-		note(cmp.Or(s.Standby[i].VMName, s.Standby[i].Name), s.Standby[i].MoRef, "")
+		note(cmp.Or(s.Standby[i].VMName, s.Standby[i].Name), plan.VMID{MoRef: s.Standby[i].MoRef})
 	}
 	return names
 }

@@ -15,7 +15,7 @@ var defects = []defect{
 		"|| !stamp.Owned(stamp.UID, instanceUUID)", "",
 		[]layer{stamp, inventory}},
 	{"3: a member that vCenter doesn't show counts as gone", "sync/planner/missing.go",
-		"case s.facts.departed.Has(m.MoRef, m.InstanceUUID):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
+		"case s.facts.departed.Has(plan.IDOf(m)):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
 		[]layer{planner, world}},
 	{"3: what vCenter showed before an outage counts as its state now", "sync/planner/block.go",
 		"case !s.Known:\n\t\treturn false, &plan.Block{Fault: *f.State.Outage()}", "case !s.Known:\n\t\treturn s.Fault != nil, nil",
