@@ -3,7 +3,6 @@
 package planner
 
 import (
-	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -31,12 +30,11 @@ func (f *facts) refused(m *member, op plan.Op) bool {
 	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Transient || p.Fault.Reason == plan.ReasonNameHeld)
 }
 
-// lastToGo is the VM that gets the mark of the deletion and is released last: the first member that can be changed, or else the first standby
-// member; nil if there is none.
+// lastToGo is the VM that gets the mark of the deletion and is released last: the first one that can be changed; nil if there is none.
 func (s *sets) lastToGo() *member {
-	for _, members := range [][]member{s.members, s.standby} {
-		if i := slices.IndexFunc(members, func(m member) bool { return m.Reachable && m.Question == "" }); i >= 0 {
-			return &members[i]
+	for m := range s.all() {
+		if m.Reachable && m.Question == "" {
+			return m
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Block) {
 	if s.Fault != nil {
 		return true, &plan.Block{Fault: *s.Fault}
 	}
-	if elsewhere := f.elsewhere(); elsewhere != nil && f.want+int(f.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
+	if elsewhere := f.elsewhere(); elsewhere != nil && f.wantAll() > 0 { // members can be removed, wherever they are
 		return true, elsewhere
 	}
 	if lost := f.disksLost(); lost != nil && f.want > 0 {
@@ -186,7 +186,7 @@ func (f *facts) madeIn() (vcenter, what string) {
 		}
 	}
 	switch s := &f.Group.Status; {
-	case len(s.Members)+len(s.Quarantined)+len(s.Standby) > 0:
+	case f.recorded() > 0:
 		return s.VCenterUUID, "members"
 	case !f.Finalizing && len(f.Group.DisksLeft()) > 0:
 		return s.VCenterUUID, "persistent disks"

@@ -115,7 +115,7 @@ func (f *facts) readySince(m *member, i int) time.Time {
 
 func (s *sets) sortArriving() {
 	for _, p := range slices.SortedFunc(maps.Values(s.facts.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
-		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !s.has(p.Ordinal) && !s.isNotFound(p.Ordinal) && !s.isStandby(p.Ordinal) {
+		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !s.isClaimed(p.Ordinal) {
 			m := vacancy("it is being created")
 			m.assign(s.facts.Group.Name, p.Ordinal)
 			s.free = append(s.free, m)

@@ -74,26 +74,23 @@ type successors struct {
 	unfillable []string
 }
 
-// taken reports whether no new member can have the ordinal: a member has it (whether or not vCenter shows it), or a standby member, or a VM that
-// is being cloned; or a VM on its way to quarantine still has its name.
+// taken reports whether no new member can have the ordinal: it is claimed, or a stray holds it, or a VM on its way to quarantine still has its name.
 func (d *decision) taken(ordinal int32) bool {
-	return d.sets.has(ordinal) || d.sets.held[ordinal] || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
+	return d.isClaimed(ordinal) || d.sets.held[ordinal] ||
 		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }
 
-// isStandby reports whether a standby member has the ordinal, or is to have it.
-func (d *decision) isStandby(ordinal int32) bool {
-	return d.sets.isStandby(ordinal) || slices.Contains(d.standbyComing, ordinal)
+// isClaimed reports whether a member or a standby member has the ordinal, whether or not vCenter shows it, or is to have it.
+func (d *decision) isClaimed(ordinal int32) bool {
+	return d.sets.isClaimed(ordinal) || slices.Contains(d.standbyComing, ordinal) || slices.Contains(d.arriving, ordinal)
 }
 
 // allVMs yields the VMs of the group, and the ordinals that are to have one.
 func (d *decision) allVMs() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
-		for _, members := range [][]member{d.sets.members, d.sets.standby, d.sets.quarantined} {
-			for i := range members {
-				if !yield(&members[i]) {
-					return
-				}
+		for m := range d.sets.vms() {
+			if !yield(m) {
+				return
 			}
 		}
 		for _, m := range d.free {

@@ -64,11 +64,9 @@ func comparePlace(a, b *member) int {
 // the member, registered again, and the inventory will soon drop its former moRef. (test/world, seed 5949: it was kept in quarantine, with
 // the disks that its replacement needed.)
 func (s *sets) registeredAgain(m *member) bool {
-	for _, members := range [][]member{s.members, s.standby} {
-		for i := range members {
-			if x := &members[i]; x.Ordinal == m.Ordinal && x.MoRef != m.MoRef && x.InstanceUUID != "" && x.InstanceUUID == m.InstanceUUID {
-				return true
-			}
+	for x := range s.all() {
+		if x.Ordinal == m.Ordinal && x.MoRef != m.MoRef && x.InstanceUUID != "" && x.InstanceUUID == m.InstanceUUID {
+			return true
 		}
 	}
 	return false
@@ -76,16 +74,13 @@ func (s *sets) registeredAgain(m *member) bool {
 
 // decideDuplicates decides that duplicates are removed.
 func (d *decision) decideDuplicates() {
-	for _, members := range [][]member{d.sets.members, d.sets.standby} {
-		for i := range members {
-			m := &members[i]
-			if !m.duplicate {
-				continue
-			}
-			m.decide(plan.Remove, fmt.Sprintf("another VM is %s now", m.name))
-			if m.Reachable && m.Question == "" && !d.sets.registeredAgain(m) {
-				m.wants(toSettle, m.why)
-			}
+	for m := range d.sets.all() {
+		if !m.duplicate {
+			continue
+		}
+		m.decide(plan.Remove, fmt.Sprintf("another VM is %s now", m.name))
+		if m.Reachable && m.Question == "" && !d.sets.registeredAgain(m) {
+			m.wants(toSettle, m.why)
 		}
 	}
 }

@@ -69,6 +69,15 @@ func (f *facts) knownDisks(ordinal int32) (known []v1alpha1.PersistentDisk) {
 	return known
 }
 
+// wantAll is how many members and standby members the spec asks for.
+func (f *facts) wantAll() int { return f.want + int(f.Group.Spec.Standby) }
+
+// recorded is how many VMs the stored status lists.
+func (f *facts) recorded() int {
+	s := &f.Group.Status
+	return len(s.Members) + len(s.Quarantined) + len(s.Standby)
+}
+
 // paused reports whether the spec asks that nothing be changed.
 func (f *facts) paused() bool { return f.Group.Spec.Paused }
 

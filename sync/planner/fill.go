@@ -37,7 +37,7 @@ func (d *decision) fill() {
 // clonedElsewhere is how many members another replica is cloning: their clones here failed because of that. They are tried again until the members
 // are there, and no other VM takes their place: the group would have a member too many. A clone that is left from a larger spec is none of them.
 func (d *decision) clonedElsewhere() (n int) {
-	most := d.facts.want + d.facts.policy.Surge + int(d.facts.Group.Spec.Standby)
+	most := d.facts.wantAll() + d.facts.policy.Surge
 	for _, p := range d.facts.Pending {
 		n += int(oneIf(p.Op == plan.Clone && p.State != plan.Running && !p.Standby && p.Fault.Reason == plan.ReasonCloneRunning && int(p.Ordinal) < most && !d.taken(p.Ordinal)))
 	}

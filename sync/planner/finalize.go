@@ -40,11 +40,6 @@ func (s *sets) left() int {
 	return s.exist() + len(s.arriving)
 }
 
-// exist returns how many VMs of the group exist.
-func (s *sets) exist() int {
-	return len(s.members) + len(s.standby) + len(s.quarantined) + len(s.notFound) + len(s.notFoundQuarantined) + len(s.notFoundStandby)
-}
-
 // removeAll removes or releases every VM with the group's stamp, duplicates included, one step at a time for each member's name. VMs in
 // quarantine are removed even if members are released, except for duplicates, which are released like members.
 //

@@ -28,11 +28,8 @@ func (u *update) findInVain(d *decision) {
 	if d.facts.revision == "" { // what a new clone would be made from is unknown
 		return
 	}
-	for i := range d.sets.members {
-		find(&d.sets.members[i])
-	}
-	for i := range d.sets.standby {
-		find(&d.sets.standby[i])
+	for m := range d.sets.all() {
+		find(m)
 	}
 }
 

@@ -11,8 +11,7 @@ import (
 // message, nor in whether vCenter can be reached. An install that no longer selects the group gives up its finalizer once it can have no VM of
 // the group (unselected.go); then the other install continues.
 func (f *facts) otherInstall() *plan.Block {
-	s := &f.Group.Status
-	if f.Finalizing || len(f.Group.Finalizers) == 0 || len(f.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(f.Group.DisksLeft()) > 0 || f.AnyRunning() {
+	if f.Finalizing || len(f.Group.Finalizers) == 0 || len(f.State.VMs)+f.recorded()+len(f.Group.DisksLeft()) > 0 || f.AnyRunning() {
 		return nil
 	}
 	return &plan.Block{Fault: plan.Fault{Reason: plan.ReasonOtherInstall}}

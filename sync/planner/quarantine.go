@@ -49,7 +49,7 @@ func (d *decision) bringBack(count int) (back int) {
 			if back >= count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.sets.has(q.Ordinal) || d.sets.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.isClaimed(q.Ordinal) {
 				continue
 			}
 			back++

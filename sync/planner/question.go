@@ -15,11 +15,9 @@ func (s *sets) asks(moRef string) bool {
 
 // sortAsking finds the VMs with a pending question.
 func (s *sets) sortAsking() {
-	for _, vms := range [][]member{s.members, s.standby, s.quarantined} {
-		for i := range vms {
-			if vms[i].Question != "" {
-				s.asking = append(s.asking, &vms[i])
-			}
+	for m := range s.vms() {
+		if m.Question != "" {
+			s.asking = append(s.asking, m)
 		}
 	}
 }

@@ -100,5 +100,5 @@ func (s *steps) release(m *member, as, reason string) bool {
 
 // outlasts reports whether a member is kept until all other VMs of the deleted group are gone.
 func (s *sets) outlasts(m *member) bool {
-	return s.isLastToGo(m) && len(s.members)+len(s.standby)+len(s.quarantined) > 1
+	return s.isLastToGo(m) && s.shown() > 1
 }

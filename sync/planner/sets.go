@@ -5,6 +5,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -50,6 +51,37 @@ type notFoundMember struct {
 
 // hidden reports whether vCenter neither shows a member nor reports that it left.
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
+
+// each yields VMs of several sets.
+func each(sets ...[]member) iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		for _, members := range sets {
+			for i := range members {
+				if !yield(&members[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// all yields the members and the standby members, which are members to be off. vms also yields the VMs in quarantine.
+func (s *sets) all() iter.Seq[*member] { return each(s.members, s.standby) }
+
+func (s *sets) vms() iter.Seq[*member] { return each(s.members, s.standby, s.quarantined) }
+
+// shown is how many VMs of the group vCenter shows.
+func (s *sets) shown() int { return len(s.members) + len(s.standby) + len(s.quarantined) }
+
+// exist returns how many VMs of the group exist.
+func (s *sets) exist() int {
+	return s.shown() + len(s.notFound) + len(s.notFoundQuarantined) + len(s.notFoundStandby)
+}
+
+// isClaimed reports whether a member or a standby member has the ordinal, whether or not vCenter shows it, or a standby member is being created with it.
+func (s *sets) isClaimed(ordinal int32) bool {
+	return s.has(ordinal) || s.isNotFound(ordinal) || s.isStandby(ordinal)
+}
 
 // has reports whether vCenter shows a member with that ordinal.
 func (s *sets) has(ordinal int32) bool {

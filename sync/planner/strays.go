@@ -18,7 +18,7 @@ func (s *sets) sortStrays() {
 			continue // spec.adopt makes it the member
 		}
 		s.held[x.Ordinal] = true
-		if x.Pending && !s.has(x.Ordinal) && !s.isNotFound(x.Ordinal) && !s.isStandby(x.Ordinal) && !slices.Contains(s.arriving, x.Ordinal) {
+		if x.Pending && !s.isClaimed(x.Ordinal) && !slices.Contains(s.arriving, x.Ordinal) {
 			s.arriving = append(s.arriving, x.Ordinal)
 		}
 	}

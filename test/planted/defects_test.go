@@ -348,7 +348,7 @@ var defects = []defect{
 		"if !n.requests.isStray(uid, g.vms[i].MoRef, g.vms[i].InstanceUUID) {", "if n.requests.isProven(uid, g.vms[i].MoRef, g.vms[i].InstanceUUID) {",
 		[]layer{{"./vsphere/inventory", "ADeletionWaits"}}},
 	{"evidence: the ordinal of a stray that may be the server's clone is cloned again", "sync/planner/decision.go",
-		"return d.sets.has(ordinal) || d.sets.held[ordinal] ||", "return d.sets.has(ordinal) ||",
+		"return d.isClaimed(ordinal) || d.sets.held[ordinal] ||", "return d.isClaimed(ordinal) ||",
 		[]layer{{"./sync/planner", "Stray"}}},
 	{"evidence: DRS rules name strays", "vsphere/inventory/clusters.go",
 		"compare(ref, n.proven(ref.UID), request)", "compare(ref, n.objects.groups[ref.UID], request)",

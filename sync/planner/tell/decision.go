@@ -221,8 +221,13 @@ func (d *Decision) paused() bool { return d.Group.Spec.Paused }
 
 // allVMs yields the VMs of the group, and the ordinals that are to have one.
 func (d *Decision) allVMs() iter.Seq[*Member] {
+	return each(d.Members, d.Standby, d.Quarantined, d.Free)
+}
+
+// each yields members.
+func each(lists ...[]Member) iter.Seq[*Member] {
 	return func(yield func(*Member) bool) {
-		for _, members := range [][]Member{d.Members, d.Standby, d.Quarantined, d.Free} {
+		for _, members := range lists {
 			for i := range members {
 				if !yield(&members[i]) {
 					return
@@ -231,6 +236,9 @@ func (d *Decision) allVMs() iter.Seq[*Member] {
 		}
 	}
 }
+
+// vms yields the VMs of the group.
+func (d *Decision) vms() iter.Seq[*Member] { return each(d.Members, d.Standby, d.Quarantined) }
 
 // countReady counts the members that are ready.
 func (d *Decision) countReady() (n int) {

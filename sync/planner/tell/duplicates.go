@@ -9,11 +9,9 @@ import (
 // duplicatesText names the VMs that have the stamp of a member that another VM is, and says what to do about them; empty if there is none.
 func (r *report) duplicatesText() string {
 	var names []string
-	for _, vms := range [][]Member{r.Members, r.Standby, r.Quarantined} {
-		for i := range vms {
-			if m := &vms[i]; m.Duplicate || m.MarkReason == plan.MarkReasonDuplicate && !m.VM.Quarantined.IsZero() {
-				names = append(names, fmt.Sprintf("%s (%s; stamp of %s)", plan.Printable(m.VM.Name), m.MoRef, m.Name))
-			}
+	for m := range r.vms() {
+		if m.Duplicate || m.MarkReason == plan.MarkReasonDuplicate && !m.VM.Quarantined.IsZero() {
+			names = append(names, fmt.Sprintf("%s (%s; stamp of %s)", plan.Printable(m.VM.Name), m.MoRef, m.Name))
 		}
 	}
 	if len(names) == 0 {

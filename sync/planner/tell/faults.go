@@ -109,11 +109,9 @@ func (r *report) addStalled() {
 
 // questions returns the pending questions.
 func (r *report) questions() (all []plan.FaultOf) {
-	for _, vms := range [][]Member{r.Members, r.Standby, r.Quarantined} {
-		for i := range vms {
-			if m := &vms[i]; m.Question != "" {
-				all = append(all, plan.FaultOf{Who: m.Key, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
-			}
+	for m := range r.vms() {
+		if m.Question != "" {
+			all = append(all, plan.FaultOf{Who: m.Key, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
 		}
 	}
 	return all

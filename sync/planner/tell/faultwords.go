@@ -111,11 +111,9 @@ func (d *Decision) stuckInWords(reason string) string {
 		return "the update has stopped: " + late + "; edit the spec to continue or to go back"
 	}
 	var texts []string
-	for _, members := range [][]Member{d.Members, d.Standby} {
-		for i := range members {
-			if m := &members[i]; m.InVain {
-				texts = append(texts, fmt.Sprintf("%s was cloned for the present spec, and differs from it: it %s", m.display(), m.Differs))
-			}
+	for m := range d.vms() {
+		if m.InVain {
+			texts = append(texts, fmt.Sprintf("%s was cloned for the present spec, and differs from it: it %s", m.display(), m.Differs))
 		}
 	}
 	return "the update has stopped: " + plan.AtMost(texts, 3) + "; another clone would be no better: edit the spec to continue or to go back"

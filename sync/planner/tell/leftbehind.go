@@ -7,10 +7,8 @@ import (
 
 // leftBehind names the VMs that vCenter, or else the stored status, shows of a group.
 func (d *Decision) leftBehind() (left []string) {
-	for _, vms := range [][]Member{d.Members, d.Standby, d.Quarantined} {
-		for i := range vms {
-			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
-		}
+	for m := range d.vms() {
+		left = append(left, fmt.Sprintf("%s (%s)", m.VM.Name, m.MoRef))
 	}
 	for i := range d.NotFound {
 		left = append(left, fmt.Sprintf("%s (%s)", d.NotFound[i].NameInVCenter(), d.NotFound[i].MoRef))
