@@ -10,6 +10,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
+// A part of an earlier status stands for several reasons. Each has another end, and keeps something else, so they share no code:
+//
+//	what stands                                 while                                                  where
+//	------------------------------------------  -----------------------------------------------------  -----------------------------------
+//	all, but for how far a deletion is          vCenter's state has been unknown for a moment only     planner/shortoutage.go, status.go
+//	all figures, and conditions as last known   vCenter's state is unknown, or is another vCenter's    status.go, this file
+//	how far updates and trials are              the group is blocked or deleted, so none goes on       status.go
+//	when a condition or readiness began         Kubernetes hasn't stored the status planned last       plan.Observed.LastPlannedStatus
+//	what was just written                       another answer would bring another call at once        loop/debounce.go
+//
 // While vCenter's state is unknown, the status keeps the conditions from before the outage as last known, with their times: a group that waits
 // for an operator does so during an outage, too. That applies to conditions of the present generation; after an edit of the spec, they are
 // unknown.

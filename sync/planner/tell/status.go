@@ -12,18 +12,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// status returns the new status. While vCenter's state is unknown, the status keeps all figures but those that the spec gives.
+// status returns the new status. What stands of the stored one, tell/lastknown.go says.
 func (r *report) status(message string) v1alpha1.VmGroupStatus {
-	if r.ShortOutage {
-		s := r.Group.Status
-		s.Orphaned, s.FinalizingSince = s.Orphaned || r.Orphaned, r.finalizingSince()
-		return s
-	}
 	s := r.Group.Status
 	if r.VCenterKnown {
 		s = r.observedStatus()
 	}
 	s.Orphaned, s.FinalizingSince = r.Orphaned, r.finalizingSince()
+	if r.ShortOutage {
+		return s
+	}
 	s.ObservedGeneration = r.Group.Generation
 	s.DesiredReplicas = r.Group.Replicas()
 	s.Selector = "controller-uid=" + string(r.Group.UID)
