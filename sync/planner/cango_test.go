@@ -29,7 +29,7 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 	none := func(*decision) {}
 	another := func(d *decision) { d.sets.members[0].fate, d.sets.members[0].duplicate = remains, true }
 	for _, c := range []struct {
-		on       removalReason
+		on       removal
 		prepare  func(*decision)
 		breaking map[string]func(*decision, *member)
 	}{

@@ -19,8 +19,8 @@ func decide(s *sets) *decision {
 	d.findUntaken()
 	order := d.sets.victims()
 	d.findSuccessors()
-	for _, r := range d.reasons() {
-		r.nominate(d, order)
+	for _, n := range d.nominators() {
+		n.nominate(d, order)
 	}
 	d.update.tally(d.sets.members)
 	d.selectForRemoval(order)

@@ -85,7 +85,7 @@ func (s *sets) stillHas(m *member) []plan.MemberDisk {
 }
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
-func (s *steps) partDisks(m *member, on removalReason, reason string) (first, unblocked bool) {
+func (s *steps) partDisks(m *member, on removal, reason string) (first, unblocked bool) {
 	step := beforeDetach(s.facts.disksListed[m.Ordinal], m.MoRef, s.sets.stillHas(m), func(disk string) v1alpha1.Retention { return s.decision.retention(m, disk, on) }, s.facts.Finalizing)
 	switch {
 	case step.AwaitStatus:
@@ -99,7 +99,7 @@ func (s *steps) partDisks(m *member, on removalReason, reason string) (first, un
 }
 
 // retention is what becomes of a member's disk as its VM is removed.
-func (d *decision) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
+func (d *decision) retention(m *member, disk string, on removal) v1alpha1.Retention {
 	i := slices.IndexFunc(d.facts.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 	switch {
 	case i < 0:

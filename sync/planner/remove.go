@@ -9,7 +9,7 @@ import (
 // remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM can't be removed yet; reason says
 // why it is removed.
 //
-//	reason    the VM                            can be removed when                               how
+//	removal   the VM                            can be removed when                               how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
 //	          scale-in, update, resize,         passes the preconditions (preconditions)          with quarantineSeconds put
@@ -28,7 +28,7 @@ import (
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
-func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bool) {
+func (s *steps) remove(m *member, on removal, reason string) (unblocked bool) {
 	a := plan.Action{Op: plan.Destroy, Key: s.facts.stepKey(m), Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle, Leaves: s.mustLeave(m)}
 	kept := !m.Quarantined.IsZero()
@@ -63,7 +63,7 @@ func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bo
 }
 
 // canGo reports whether a VM can be removed now, according to the table at remove.
-func (s *steps) canGo(m *member, on removalReason) bool {
+func (s *steps) canGo(m *member, on removal) bool {
 	switch on {
 	case chosen:
 		return (m.leaves() || m.duplicate) && m.MarkedForRemoval() && s.passes(m)

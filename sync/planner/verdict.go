@@ -72,12 +72,12 @@ func (m *member) block(a *activity) {
 // isBlocked reports whether something blocks an activity.
 func (m *member) isBlocked(a *activity) bool { return slices.Contains(m.does, does{a, true}) }
 
-// removalReason is why a VM of the group can be removed.
-type removalReason int
+// removal is what allows the removal of a VM, and how the VM is removed.
+type removal int
 
-// The reasons: see remove.
+// The kinds of removals: see remove.
 const (
-	chosen removalReason = iota
+	chosen removal = iota
 	expired
 	duplicate
 	deleted
