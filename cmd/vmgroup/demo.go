@@ -82,6 +82,7 @@ ConfigMaps in the files. Clones take a few seconds, so that there is something t
 	f.DurationVar(&s.sim.Latency.Power, "power-time", time.Second, "how long a power-on or power-off takes")
 	f.DurationVar(&s.sim.Guest.Boot, "boot-time", 3*time.Second, "how long a guest takes until it has an address")
 	section(f, "Demo")
+	s.listeners.loopbackOnly = true
 	s.simulator, s.slots, s.resync, s.lease, s.events = true, 32, 45*time.Second, 90*time.Second, true
 	s.vcenter.Folder = "vm-operator"
 	return c

@@ -20,6 +20,8 @@ type listeners struct {
 	listen, healthListen                 string
 	guard                                guard.Config
 	allowUnauthenticated, allowPlainHTTP bool
+	// loopbackOnly: the command has no flags for protection.
+	loopbackOnly bool
 }
 
 func (d *listeners) flags(c *cobra.Command) {
@@ -123,6 +125,8 @@ func cannotListen(flag, address string, err error) error {
 // checkExposure checks the protection of an address that others can reach.
 func (d *listeners) checkExposure(g *guard.Guard, log zerolog.Logger) error {
 	switch {
+	case d.loopbackOnly:
+		return fmt.Errorf("--listen %s: others can reach it, and the demo has no protection: use a loopback address, such as 127.0.0.1:8080 (vmgroup serve --simulator can listen elsewhere)", d.listen)
 	case !g.Authenticates() && !d.allowUnauthenticated:
 		return fmt.Errorf("--listen %s: others can reach it, and anyone who calls the hooks can create and destroy VMs: set --token-file or --client-ca-file, with --tls-cert-file and --tls-private-key-file; or set --allow-unauthenticated", d.listen)
 	case !g.Authenticates():

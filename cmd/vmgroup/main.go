@@ -68,6 +68,16 @@ func exitCode(command string, err error) int {
 // runCommand runs the command that the arguments name. cobra shows the help of the root for an unknown command with --help: that is an error, too.
 func runCommand(ctx context.Context, root *cobra.Command) (*cobra.Command, error) {
 	var unknown error
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error { // without this, cobra shows the help for any shell, and succeeds
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
+			return c.Help()
+		}
+	}
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); c == root && first >= 0 && args[first] != "help" {
@@ -85,7 +95,14 @@ func unknownCommand(root *cobra.Command, name string) error {
 	for _, known := range root.Commands() {
 		names = append(names, known.Name())
 	}
-	return usageError{fmt.Errorf("unknown command %q%s", name, cmp.Or(didYouMean(name, "", names), " (vmgroup --help lists them)"))}
+	question := didYouMean(name, "", names)
+	if of := root.CommandPath(); question == "" {
+		question = fmt.Sprintf(" (%s --help lists them)", of)
+		if isPlugin(root.Name()) && slices.Contains([]string{"serve", "check", "demo"}, name) {
+			question = fmt.Sprintf(": %s runs status and plan in the server's pod; for %s, run the program as vmgroup", of, name)
+		}
+	}
+	return usageError{fmt.Errorf("unknown command %q%s", name, question)}
 }
 
 // noArguments refuses arguments of a command that takes none.

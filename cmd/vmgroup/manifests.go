@@ -152,19 +152,30 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
 	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	for n := 1; ; n++ {
+	whole, err := io.ReadAll(io.LimitReader(in, largestFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--file: %w", err)
+	case len(whole) > largestFile:
+		return nil, fmt.Errorf("%s: it is larger than %d MiB: give fewer objects at once", name, largestFile>>20)
+	case bytes.HasPrefix(whole, []byte("\xff\xfe")), bytes.HasPrefix(whole, []byte("\xfe\xff")):
+		return nil, fmt.Errorf("%s: it is in UTF-16, as Windows PowerShell writes it: save it in UTF-8", name)
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(whole)))
+	for n, begin := 1, 0; ; n++ {
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return groups, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("--file: %w", err)
 		}
+		begin += max(0, bytes.Index(whole[begin:], text))
 		where := fmt.Sprintf("%s, document %d", name, n)
 		objects, err := objectsIn(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w%s", where, err, ifTemplate(text))
+			return nil, fmt.Errorf("%s: %s%s", where, inTheFile(err, whole, begin), ifTemplate(text))
 		}
+		begin += len(text)
 		for _, object := range objects {
 			some, err := m.groupsIn(where, object, others)
 			if err != nil {
@@ -173,6 +184,27 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 			groups = append(groups, some...)
 		}
 	}
+}
+
+// largestFile bounds a file of manifests, in bytes. The API server takes requests of 3 MiB.
+const largestFile = 32 << 20
+
+var yamlLine = regexp.MustCompile(`\bline (\d+)\b`)
+
+// inTheFile returns an error about a document that begins at a place of a file, with the numbers of lines that the file has.
+func inTheFile(err error, whole []byte, begin int) string {
+	before := bytes.Count(whole[:begin], []byte("\n"))
+	text := yamlLine.ReplaceAllStringFunc(err.Error(), func(line string) string {
+		n, _ := strconv.Atoi(strings.TrimPrefix(line, "line "))
+		return fmt.Sprintf("line %d", n+before)
+	})
+	if match := yamlLine.FindStringSubmatch(text); match != nil {
+		n, _ := strconv.Atoi(match[1])
+		if lines := bytes.Split(whole, []byte("\n")); n <= len(lines) && bytes.ContainsRune(lines[n-1][:len(lines[n-1])-len(bytes.TrimLeft(lines[n-1], " \t"))], '\t') {
+			text += " (the line begins with a tab: indent with spaces)"
+		}
+	}
+	return text
 }
 
 // ifTemplate returns advice for an invalid manifest that may be a Helm template. (Templates in user data are valid.)
@@ -251,7 +283,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 		}
 		return groups, nil
 	case object.Kind == v1alpha1.Kind && object.APIVersion == v1alpha1.GroupVersion.String():
-	case object.Kind == v1alpha1.Kind, object.Kind == "", object.APIVersion == "":
+	case object.Kind == v1alpha1.Kind, strings.EqualFold(object.Kind, v1alpha1.Kind), object.Kind == "", object.APIVersion == "":
 		return nil, fmt.Errorf("%s: found a %q of %q, not a VmGroup of %s: correct kind and apiVersion", where, object.Kind, object.APIVersion, v1alpha1.GroupVersion)
 	default:
 		o := &other{where: where, text: text}
@@ -282,6 +314,17 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	return []*v1alpha1.VmGroup{g}, nil
 }
 
+// elsewhere says where the spec has what other tools have in a field of that path.
+var elsewhere = map[string]string{
+	"placement.cluster":      "name the cluster in pool, by its path (/DC0/host/C1)",
+	"placement.resourcePool": "it is called pool",
+	"placement.host":         "name the host in pool, by its path, or a hostGroup",
+	"numCPUs":                "it is called cpu",
+	"memoryMB":               "memory is in GiB",
+	"memoryGiB":              "it is called memory, in GiB",
+	"count":                  "it is called replicas",
+}
+
 var unknownField = regexp.MustCompile(`^unknown field "(?:(.+)\.)?([^."]+)"$`)
 
 // likeThatField suggests a field with a similar name for one that doesn't exist.
@@ -297,7 +340,11 @@ func likeThatField(err error) string {
 			return ""
 		}
 	}
-	return didYouMean(match[2], "", slices.Sorted(maps.Keys(jsonFields(at))))
+	names := slices.Sorted(maps.Keys(jsonFields(at)))
+	if said := elsewhere[strings.TrimPrefix(match[1]+".", "spec.")+match[2]]; said != "" {
+		return ": " + said
+	}
+	return cmp.Or(didYouMean(match[2], "", names), fmt.Sprintf(": %s has the fields %s", match[1], strings.Join(names, ", ")))
 }
 
 // jsonFields returns the types of the fields of an object, or of the objects in a list, by name.

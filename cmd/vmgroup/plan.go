@@ -72,7 +72,7 @@ ConfigMap among the manifests. Otherwise use --server: only that server knows th
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "how long to wait for an answer")
 	complete(c, "output", "table", "json", "yaml")
 	section(f, "Plan")
-	s.remote.flags(c)
+	s.remote.flags(c, "the server in the same container; without one, plan connects to vCenter itself")
 	s.settings.flags(c)
 	return c
 }

@@ -246,7 +246,8 @@ func TestPlanReportsFieldsOneALineAndAsksWhichWasMeant(t *testing.T) {
 	_, errs, status := preview(t, nil, begin+"metadata: {name: web, naemspace: x}\nspec: {cpus: 2, replica: 1, disks: [{name: a}, {sizeGB: 3}], placement: {poool: x}, zzz: 1}\n", "--simulator")
 	where := "vmgroup: standard input, document 1: unknown field "
 	want := []string{`"metadata.naemspace": did you mean namespace?`, `"spec.cpus": did you mean cpu?`, `"spec.disks[1].sizeGB": did you mean sizeGiB?`,
-		`"spec.placement.poool": did you mean pool?`, `"spec.replica": did you mean replicas?`, `"spec.zzz"`}
+		`"spec.placement.poool": did you mean pool?`, `"spec.replica": did you mean replicas?`,
+		`"spec.zzz": spec has the fields adopt, clone, cpu, customAttributes, customizationSpec, deletion, disks, extraConfig, hardware, healing, inventory, memory, networks, paused, placement, readiness, replace, replicas, rootDisk, scaleIn, service, standby, tags, template, update, userData`}
 	if status != 1 || errs != where+strings.Join(want, "\n"+where)+"\n" {
 		t.Errorf("vmgroup ended with the exit status %d:\n%s", status, errs)
 	}

@@ -28,9 +28,10 @@ type remote struct {
 	server, caFile, serverName, tokenFile, certFile, keyFile string
 }
 
-func (r *remote) flags(c *cobra.Command) {
+// flags adds the flags, with what a command does without --server.
+func (r *remote) flags(c *cobra.Command, otherwise string) {
 	f := c.Flags()
-	f.StringVar(&r.server, "server", "", "URL of a running vmgroup server; if empty, connect to vCenter directly")
+	f.StringVar(&r.server, "server", "", "URL of a running vmgroup server; if empty, "+otherwise)
 	f.StringVar(&r.tokenFile, "server-token-file", "", "file with the bearer token for --server's hooks")
 	f.StringVar(&r.caFile, "server-ca-file", "", "PEM file of the CA of --server's certificate (default: the system's CAs)")
 	f.StringVar(&r.serverName, "tls-server-name", "", "name in --server's certificate, if its URL has another (a forwarded port)")

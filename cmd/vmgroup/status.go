@@ -58,7 +58,7 @@ The exit status is 1 after an error, and 0 otherwise.`,
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
 	complete(c, "output", "table", "json")
 	section(f, "Status")
-	s.remote.flags(c)
+	s.remote.flags(c, "the server in the same container, or one on 127.0.0.1:8080")
 	return c
 }
 

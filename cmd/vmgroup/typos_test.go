@@ -24,6 +24,14 @@ func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 		status int
 		want   []string
 	}{
+		"a tab":                            {nil, "plan -f - --simulator", kind + "metadata:\n\tname: web\n", 1, []string{"line 4: found character that cannot start any token (the line begins with a tab: indent with spaces)"}},
+		"a line of the second document":    {nil, "plan -f - --simulator", "kind: Namespace\napiVersion: v1\nmetadata: {name: a}\n---\n" + kind + "metadata: {name: [}\n", 1, []string{"document 2: yaml: line 6: "}},
+		"UTF-16":                           {nil, "plan -f - --simulator", "\xff\xfek\x00", 1, []string{"it is in UTF-16, as Windows PowerShell writes it: save it in UTF-8"}},
+		"another case of the kind":         {nil, "plan -f - --simulator", strings.Replace(kind, "VmGroup", "VMGroup", 1) + "metadata: {name: web}\n" + spec + "}\n", 1, []string{`found a "VMGroup" of "vm.codeconnect.vmworld.com/v1alpha1", not a VmGroup of vm.codeconnect.vmworld.com/v1alpha1: correct kind`}},
+		"a word of another tool":           {nil, "plan -f - --simulator", kind + "metadata: {name: web}\n" + spec + ", placement: {cluster: C1}, numCPUs: 2}\n", 1, []string{`unknown field "spec.placement.cluster": name the cluster in pool`, `unknown field "spec.numCPUs": it is called cpu`}},
+		"a field that is like none":        {nil, "plan -f - --simulator", kind + "metadata: {name: web}\n" + spec + ", readiness: {zzz: 1}}\n", 1, []string{`unknown field "spec.readiness.zzz": spec.readiness has the fields check, `}},
+		"a demo for others":                {nil, "demo --listen 0.0.0.0:0", "", 2, []string{"--listen 0.0.0.0:0: others can reach it, and the demo has no protection: use a loopback address"}},
+		"a shell without completion":       {nil, "completion tcsh", "", 2, []string{`unknown command "tcsh": did you mean bash?`}},
 		"an argument of serve":             {nil, "serve extra", "", 2, []string{`vmgroup serve takes no argument, and got "extra"`}},
 		"an argument of version":           {nil, "version extra", "", 2, []string{`vmgroup version takes no argument`}},
 		"two groups for status":            {nil, "status shop/a shop/b", "", 2, []string{`vmgroup status takes one group, and got ["shop/a" "shop/b"]`}},
