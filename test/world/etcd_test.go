@@ -78,11 +78,22 @@ func (w *world) goBack() {
 
 var lostGeneration = regexp.MustCompile(`have generation (\d+) of this group`)
 
+// lostDisk is a persistent disk that the spec lost.
+var lostDisk = regexp.MustCompile(`its disk (\S+), of (\d+) GiB, is not in the spec`)
+
 // undoLost does what the status asks for if VMs, or a server, have a newer spec than etcd: a user edits the spec until its generation is that one, or sets the
-// annotation undo-generation.
+// annotation undo-generation. A persistent disk that was added since is not in the spec: the user adds it again.
 func (w *world) undoLost() {
 	g := w.kube.group
 	if g == nil || !w.wentBack {
+		return
+	}
+	if d := lostDisk.FindStringSubmatch(g.Status.LastMessage); d != nil && !w.kube.deleting() {
+		size, _ := strconv.Atoi(d[2])
+		w.say("  a user adds the disk %s again, which members have", d[1])
+		w.edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Disks = append(slices.Clone(s.Disks), v1alpha1.Disk{Name: d[1], SizeGiB: int32(size), Persistent: true})
+		})
 		return
 	}
 	n := lostGeneration.FindStringSubmatch(g.Status.LastMessage)
