@@ -51,8 +51,9 @@ type update struct {
 
 // healing is the reason of members that stay unready.
 type healing struct {
-	suspended string          // why no member is healed
-	trial     *v1alpha1.Trial // whether members made from the present spec become ready
+	tooMany []string        // the unhealthy members, if no member is healed because they are too many
+	inVain  []string        // those that were not ready in time, if no member is healed because none of the present spec has ever been ready
+	trial   *v1alpha1.Trial // whether members made from the present spec become ready
 }
 
 // successors are what is known of members that take the place of others (successor.go).

@@ -86,8 +86,7 @@ func (h *healing) nominate(d *decision, order []int) {
 	}
 	seen = append(seen, d.otherwiseUnhealthy()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
-		h.suspended = fmt.Sprintf("%s unhealthy (replicas: %d), and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or you raise the limit",
-			plan.Count(len(seen), "member"), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
+		h.tooMany = seen
 		return
 	}
 	never := h.neverReady(sick)
@@ -211,8 +210,7 @@ func (h *healing) heal(d *decision, m *member, never []string) {
 		return
 	case m.differs() == "" && len(never) >= maxNeverReady:
 		m.awaits = "an edit of the spec: no member made from it has been ready"
-		h.suspended = fmt.Sprintf("no member made from the present spec has ever been ready, and these VMs were not ready in time: %s. Another clone would be no better: edit the spec, or name members in spec.replace to try again",
-			plan.AtMost(never, 5))
+		h.inVain = never
 		return
 	case d.update.stuck != nil && m.differs() == "": // a new clone of the same spec probably wouldn't become ready either
 		m.awaits = "an edit of the spec: the update has stopped"

@@ -16,7 +16,7 @@ func (s *steps) told() *tell.Decision {
 	t := &tell.Decision{
 		Observed: f.Observed, VCenterKnown: f.vCenterKnown, ShortOutage: f.shortOutage, Invalid: f.invalid, BlockedBy: f.blockedBy,
 		Orphaned: f.orphaned(), Abandoned: f.abandoned(), RevisionKnown: f.revision != "", Want: f.want, Holds: f.holds,
-		Policy:        tell.Policy{Check: f.policy.Check, Retain: f.policy.Retain, ReplaceOnTemplate: f.policy.ReplaceOnTemplate, Canary: f.policy.Canary, ReplaceMissing: f.policy.ReplaceMissing, Deadline: f.policy.Deadline},
+		Policy:        tell.Policy{Check: f.policy.Check, Retain: f.policy.Retain, ReplaceOnTemplate: f.policy.ReplaceOnTemplate, Canary: f.policy.Canary, ReplaceMissing: f.policy.ReplaceMissing, Deadline: f.policy.Deadline, MaxUnhealthy: f.policy.MaxUnhealthy},
 		AwaitsService: f.awaitsService(), Conflicting: f.publisher().Conflicting(), Suppressed: sets.suppressed,
 
 		Members: s.toldOf(sets.members), Standby: s.toldOf(sets.standby), Quarantined: s.toldOf(sets.quarantined),
@@ -27,7 +27,7 @@ func (s *steps) told() *tell.Decision {
 
 		Update: tell.Update{Target: f.target(), Progress: d.update.progress, Canary: d.update.canary, Stuck: d.update.stuck, Unavailable: namesOf(d.update.unavailable), Ends: d.update.late != nil, Changes: d.isUpdating(), Waits: d.update.waits,
 			Held: d.update.held, HeldBy: sets.heldBy(), Closed: d.update.closed},
-		HealingSuspended: d.healing.suspended, Trial: d.healing.trial, Adoption: d.adoption,
+		Healing: tell.Healing{TooMany: d.healing.tooMany, InVain: d.healing.inVain}, Trial: d.healing.trial, Adoption: d.adoption,
 		Deletion: tell.Deletion{Reason: f.deletionReason(), RulesGone: f.rulesGone(), FolderLeft: f.folderLeft(), FolderKept: f.folderKept(), Childless: f.childless(), LeaseOver: f.leaseOver()},
 
 		ToClone: s.missing(), Activities: s.toldActivities(), Waits: s.toldWaits(), WaitsForDisks: s.waitDisks, WaitsForCall: s.waitCall,

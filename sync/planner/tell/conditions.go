@@ -228,7 +228,7 @@ func (r *report) changeExceptions(c *conditionList) {
 	}
 	say(v1alpha1.ConditionUpdateHeld, plan.ReasonUpdateHeld, r.heldText())
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, r.changedTemplate())
-	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.HealingSuspended)
+	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.healingSuspended())
 	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.Adoption, 10))
 }
 

@@ -57,9 +57,9 @@ type Decision struct {
 	Held                             map[int32]bool
 
 	Update Update
-	// HealingSuspended is why no member is healed; empty if nothing keeps members from being healed. Trial is the next status' trial.
-	HealingSuspended string
-	Trial            *v1alpha1.Trial
+	// Healing is why no member is healed. Trial is the next status' trial.
+	Healing Healing
+	Trial   *v1alpha1.Trial
 	// Adoption says why entries of spec.adopt aren't carried out.
 	Adoption []string
 	Deletion Deletion
@@ -87,6 +87,7 @@ type Policy struct {
 	Canary                    int           // -1: none
 	ReplaceMissing            time.Duration // 0: never
 	Deadline                  time.Duration
+	MaxUnhealthy              int
 }
 
 // Member is a VM, or an ordinal that is to have one.
@@ -169,6 +170,14 @@ type Update struct {
 	// Held is how many members are left as they are. HeldBy and Closed say why, if not by the canary.
 	Held           int
 	HeldBy, Closed string
+}
+
+// Healing is why no member is healed; both lists are empty if nothing keeps members from being healed.
+type Healing struct {
+	// TooMany are the unhealthy members, if they are too many.
+	TooMany []string
+	// InVain are those that were not ready in time, if no member of the present spec has ever been ready.
+	InVain []string
 }
 
 // Deletion is how far the deletion of a group is.

@@ -68,8 +68,8 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.Update.Stuck != nil && (held == nil || held.Reason != r.Update.Stuck.Reason) {
 		say(true, "UpdateStopped", r.Update.Stuck.Message, r.Update.Target)
 	}
-	if r.HealingSuspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
-		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.HealingSuspended, "")
+	if r.healingSuspended() != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
+		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.healingSuspended(), "")
 	}
 	if ignored := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionHoldIgnored); ignored != nil && ignored.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {

@@ -79,8 +79,8 @@ func (r *report) addOthers() {
 	if r.Suppressed != nil {
 		r.add("", *r.Suppressed)
 	}
-	if r.HealingSuspended != "" {
-		r.add("", plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + r.HealingSuspended})
+	if r.healingSuspended() != "" {
+		r.add("", plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + r.healingSuspended()})
 	}
 	if len(r.Conflicting) > 0 {
 		r.add("", plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(r.Conflicting)})

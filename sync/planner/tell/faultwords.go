@@ -119,6 +119,19 @@ func (d *Decision) stuckInWords(reason string) string {
 	return "the update has stopped: " + plan.AtMost(texts, 3) + "; another clone would be no better: edit the spec to continue or to go back"
 }
 
+// healingSuspended says why no member is healed; empty if nothing keeps members from being healed.
+func (d *Decision) healingSuspended() string {
+	switch h := &d.Healing; {
+	case len(h.InVain) > 0:
+		return fmt.Sprintf("no member made from the present spec has ever been ready, and these VMs were not ready in time: %s. Another clone would be no better: edit the spec, or name members in spec.replace to try again",
+			plan.AtMost(h.InVain, 5))
+	case len(h.TooMany) > 0:
+		return fmt.Sprintf("%s unhealthy (replicas: %d), and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or you raise the limit",
+			plan.Count(len(h.TooMany), "member"), d.Want, d.Policy.MaxUnhealthy, plan.AtMost(h.TooMany, 10))
+	}
+	return ""
+}
+
 // suppressedInWords says why failed probes don't make members unready.
 func (d *Decision) suppressedInWords(reason string) string {
 	const kept = "; until then, members keep their readiness, none is healed, and updates wait"

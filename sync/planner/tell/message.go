@@ -131,7 +131,7 @@ func (r *report) waits() (texts []string) {
 	if r.Finalizing {
 		return texts
 	}
-	if names := r.notReady(); len(names) > 0 && r.HealingSuspended == "" {
+	if names := r.notReady(); len(names) > 0 && r.healingSuspended() == "" {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
 	if names := r.withoutEndpoint(); len(names) > 0 {
