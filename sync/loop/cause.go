@@ -54,7 +54,7 @@ type cause struct {
 	since   time.Time         // of the first failure since a try succeeded
 	until   time.Time         // when the next try is due
 	tries   int               // that failed since
-	most    int               // tries at once: 1, then doubling with every success
+	atOnce  slowStart         // tries at once
 	running []*run            // tries that run
 	waiting map[types.UID]int // failures, by group
 	// In each round, each waiting failure is tried once; had is how many of them have been tried in this round.
@@ -69,7 +69,7 @@ const turnPatience = 2 * time.Second
 func (x causes) join(key causeKey, now time.Time) *cause {
 	c := x[key]
 	if c == nil {
-		c = &cause{key: key, since: now, most: 1, round: 1, waiting: map[types.UID]int{}}
+		c = &cause{key: key, since: now, atOnce: 1, round: 1, waiting: map[types.UID]int{}}
 		x[key] = c
 	}
 	return c
@@ -127,7 +127,8 @@ func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Durat
 
 // rest sets when the next try is due. It begins a new round once all have had their turn.
 func (c *cause) rest(until time.Time) {
-	c.most, c.until = 1, until
+	c.atOnce.begin()
+	c.until = until
 	if c.had >= c.count() {
 		c.round, c.had = c.round+1, 0
 	}
@@ -135,7 +136,8 @@ func (c *cause) rest(until time.Time) {
 
 // succeeded makes the next tries due.
 func (c *cause) succeeded(now time.Time) {
-	c.tries, c.until, c.most = 0, now, min(2*c.most, maxLimit)
+	c.atOnce.succeeded()
+	c.tries, c.until = 0, now
 	c.round, c.had = c.round+1, 0
 }
 
@@ -156,12 +158,8 @@ func (c *cause) permits(f *failure, now time.Time) bool {
 			passed++
 		}
 	}
-	return busy < slowly(c.most, passed) && (passed > 0 || !now.Before(c.due(f)))
+	return c.atOnce.permits(busy, passed) && (passed > 0 || !now.Before(c.due(f)))
 }
-
-// slowly returns how many steps can run beside those that run for longer than they took to fail. Each of these counts as a success, which doubles
-// the limit.
-func slowly(limit, passed int) int { return limit << min(passed, 6) }
 
 // due is when a failure can be tried, unless another one is then.
 func (c *cause) due(f *failure) time.Time {

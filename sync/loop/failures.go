@@ -17,10 +17,9 @@ type failures struct {
 	causes causes // of all groups
 	byVM   map[string]failure
 	asked  map[string]failure // those whose next try an operator asked for, without another change
-	// limit bounds the actions at once after a failure: 1, then doubling with every success (slow start).
-	// Zero: no bound.
-	limit int
-	// lostMany: many members were lost at once, and the limit was reduced for that.
+	// atOnce bounds the group's actions.
+	atOnce slowStart
+	// lostMany: many members were lost at once, so that the group started slowly.
 	lostMany   bool
 	crashLoops map[string]crashLoop // by member
 	undone     map[string]undone    // by Action.Key
@@ -49,9 +48,6 @@ func (f *failure) before(a plan.Action) plan.Op {
 	return f.tried
 }
 
-// maxLimit is where slow start ends: from there on, only the slots bound the actions at once.
-const maxLimit = 64
-
 // failed records why an action for a group failed after that time, and returns its cause, and in what time the next try is due.
 func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, took time.Duration, now time.Time, jitter func(most time.Duration) time.Duration) (c *cause, retry time.Duration) {
 	was := x.byVM[a.Key]
@@ -61,7 +57,7 @@ func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, 
 	}
 	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
 	x.put(f, c)
-	x.limit = 1
+	x.atOnce.begin()
 	return c, c.failed(&fault, now, jitter)
 }
 
@@ -85,9 +81,7 @@ func (x *failures) drop(vm string) {
 // succeeded forgets why an action for that VM failed.
 func (x *failures) succeeded(vm string) {
 	x.drop(vm)
-	if x.limit *= 2; x.limit > maxLimit {
-		x.limit = 0
-	}
+	x.atOnce.succeeded()
 }
 
 // clear makes all failed actions due, because an operator has acted: one of them, and then more if it succeeds. They are this group's own;
@@ -96,10 +90,10 @@ func (x *failures) clear(asked bool) {
 	if x.asked = nil; asked {
 		x.asked = maps.Clone(x.byVM)
 	}
-	x.limit = 0
+	x.atOnce = 0
 	for vm, f := range x.byVM {
 		if f.fault.NeedsOperator {
-			x.limit = 1
+			x.atOnce.begin()
 		}
 		x.drop(vm)
 	}
@@ -186,12 +180,12 @@ func (x *failures) forgetUnwanted(o *plan.Observed, r *plan.Result, running runs
 
 const unwantedAfter = time.Minute
 
-// slowStart makes the group start slowly when many of its members were lost at once, because the new ones may be lost for the same reason.
-func (x *failures) slowStart(lost bool) {
-	if lost && !x.lostMany && x.limit == 0 {
-		x.limit = 1
+// lost makes the group start slowly when many of its members were lost at once, because the new ones may be lost for the same reason.
+func (x *failures) lost(many bool) {
+	if many && !x.lostMany && x.atOnce == 0 {
+		x.atOnce.begin()
 	}
-	x.lostMany = lost
+	x.lostMany = many
 }
 
 // askedFor returns the failure of which an operator asked for the try that an action is; false if there is none, or if no other failure waits for

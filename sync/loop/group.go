@@ -193,11 +193,8 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 
 // startable returns the actions that can start now, within the group's limit, and when the causes of their last failures permit it.
 func (g *group) startable(actions []plan.Action, now time.Time) (can []plan.Action) {
-	if g.failures.limit > 0 {
-		working, passed := g.runs.atWork(), g.runs.passed(now)
-		if working-passed >= slowly(g.failures.limit, passed) {
-			return nil
-		}
+	if passed := g.runs.passed(now); !g.failures.atOnce.permits(g.runs.atWork()-passed, passed) {
+		return nil
 	}
 	for i := range actions {
 		if g.failures.permits(g.lease.call.Group, &actions[i], now) {

@@ -336,7 +336,7 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.failures.slowStart(result.SlowStart)
+	g.failures.lost(result.SlowStart)
 	if !result.InProgress {
 		g.turn.steps = 0 // what comes later has a turn of its own
 	}
