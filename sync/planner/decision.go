@@ -41,7 +41,9 @@ type update struct {
 	late     *plan.Fault              // some of the last members did not become available in time; no other is left to update
 	// unavailable are the members that did not become available in time.
 	unavailable []*member
-	closed      string // why the update takes no further member down now (outsideWindows)
+	// closed: no window is open, so the update takes no further member down now. opens is when a window opens or closes next.
+	closed bool
+	opens  time.Time
 
 	// What it has decided (tally): how many members it leaves as they are, whether it changes or replaces others, now or later, and whether
 	// some of those wait for the standby members.

@@ -79,16 +79,8 @@ func scaled(v *intstr.IntOrString, otherwise string, want int, up bool) int {
 	return max(0, n)
 }
 
-// Held says which field of the spec keeps members that differ from it as they are; empty if none does.
-func (p *Policy) Held() string {
-	switch {
-	case p.OnDelete:
-		return "update.strategy is OnDelete"
-	case p.UpdatePaused:
-		return "update.paused is true"
-	}
-	return ""
-}
+// Held reports whether a field of the spec keeps members that differ from it as they are.
+func (p *Policy) Held() bool { return p.OnDelete || p.UpdatePaused }
 
 // Protects reports whether a member is removed last in a scale-in.
 func (p *Policy) Protects(name string) bool { return slices.Contains(p.Protected, name) }

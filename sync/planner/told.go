@@ -26,7 +26,7 @@ func (s *steps) told() *tell.Decision {
 		Arriving: d.arriving, Awaited: sets.arriving, StandbyComing: d.standbyComing, Held: sets.held,
 
 		Update: tell.Update{Target: f.target(), Progress: d.update.progress, Canary: d.update.canary, Stuck: d.update.stuck, Unavailable: namesOf(d.update.unavailable), Ends: d.update.late != nil, Changes: d.isUpdating(), Waits: d.update.waits,
-			Held: d.update.held, HeldBy: sets.heldBy(), Closed: d.update.closed},
+			Held: d.update.held, Closed: d.update.closed, Opens: d.update.opens},
 		Healing: tell.Healing{TooMany: d.healing.tooMany, InVain: d.healing.inVain}, Trial: d.healing.trial, Adoption: d.adoption,
 		Deletion: tell.Deletion{Reason: f.deletionReason(), RulesGone: f.rulesGone(), FolderLeft: f.folderLeft(), FolderKept: f.folderKept(), Childless: f.childless(), LeaseOver: f.leaseOver()},
 

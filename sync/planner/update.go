@@ -32,7 +32,7 @@ func (u *update) nominate(d *decision, order []int) {
 	}
 	keep := 0
 	switch {
-	case d.sets.heldBy() != "":
+	case d.sets.holds():
 		keep = len(differ)
 	case d.facts.policy.Canary == 0: // also those that a scale-in removes
 		keep = len(differ) - back
@@ -44,13 +44,12 @@ func (u *update) nominate(d *decision, order []int) {
 		u.stuck = u.inVainFault()
 	}
 	if keep < len(differ) {
-		var until time.Time
-		u.closed, until = d.facts.outsideWindows()
-		d.wake.note(until)
+		u.closed, u.opens = d.facts.outsideWindows()
+		d.wake.note(u.opens)
 	}
 	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
-		if n >= len(differ)-keep || u.closed != "" && d.facts.startsTakingDown(m) {
+		if n >= len(differ)-keep || u.closed && d.facts.startsTakingDown(m) {
 			m.fate = held
 		}
 		todo += int(oneIf(m.fate != held))
@@ -156,7 +155,7 @@ func (u *update) trackProgress(d *decision, todo int) {
 		u.progress = stored
 		return
 	}
-	same, isHeld := stored != nil && stored.Target == target, u.closed != "" || d.sets.heldBy() != ""
+	same, isHeld := stored != nil && stored.Target == target, u.closed || d.sets.holds()
 	lacks := d.sets.ordinals-leaving < d.facts.want && !isHeld
 	switch none := len(d.sets.members) == 0; { // while there is none, as in an update of a group of one, nothing is made from another spec
 	case todo > 0:
@@ -189,7 +188,7 @@ func (u *update) trackProgress(d *decision, todo int) {
 // overdue returns which of the last members of an update have run for so long without being available. A member that is off, or can't be reached,
 // has a fault of its own.
 func (d *decision) overdue(waiting []*member, due time.Time, allowed time.Duration) (all []*member) {
-	if d.facts.paused() || d.sets.heldBy() != "" {
+	if d.facts.paused() || d.sets.holds() {
 		return nil
 	}
 	for _, m := range waiting {
@@ -341,20 +340,11 @@ func (d *decision) surgeText(made int) string {
 	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
-// heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
-func (s *sets) heldBy() string {
-	if held := s.facts.policy.Held(); held != "" || s.suppressed == nil {
-		return held
-	}
-	return "the members' failed probes are suppressed"
-}
+// holds reports whether something keeps all members that differ from the spec as they are.
+func (s *sets) holds() bool { return s.facts.policy.Held() || s.suppressed != nil }
 
-// outsideWindows says when an update continues, while no window is open; empty if one is, or there are none. until is when a window opens
-// or closes next; zero if none does.
-func (f *facts) outsideWindows() (why string, until time.Time) {
+// outsideWindows reports whether no window is open, although there are some. until is when a window opens or closes next; zero if none does.
+func (f *facts) outsideWindows() (is bool, until time.Time) {
 	open, until := openAt(f.Now, windowsOf(f.Group.Spec.Update.Windows))
-	if open || until.IsZero() {
-		return "", until
-	}
-	return "update.windows: the next one opens at " + until.Format(time.RFC3339), until
+	return !open && !until.IsZero(), until
 }

@@ -147,7 +147,7 @@ var defects = []defect{
 		"if x := n.objects.unmanaged[ref]; !x.unstampedAt.IsZero() {", "if x := n.objects.unmanaged[ref]; false && !x.unstampedAt.IsZero() {",
 		[]layer{inventory}},
 	{"precondition window: updates begin outside their windows", "sync/planner/update.go",
-		"|| u.closed != \"\" && d.facts.startsTakingDown(m)", "",
+		"|| u.closed && d.facts.startsTakingDown(m)", "",
 		[]layer{planner, through("Window")}},
 	{"precondition drain: members are taken down before their endpoints are drained", "sync/planner/preconditions.go",
 		"\t&draining,\n", "",

@@ -167,9 +167,10 @@ type Update struct {
 	// Changes: members are to be replaced or resized, now or later, by the update or because spec.replace names them. Waits: some of them wait for the
 	// standby members.
 	Changes, Waits bool
-	// Held is how many members are left as they are. HeldBy and Closed say why, if not by the canary.
-	Held           int
-	HeldBy, Closed string
+	// Held is how many members are left as they are. Closed: no window is open. Opens is when the next one does.
+	Held   int
+	Closed bool
+	Opens  time.Time
 }
 
 // Healing is why no member is healed; both lists are empty if nothing keeps members from being healed.

@@ -3,10 +3,11 @@
 package tell
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -24,14 +25,21 @@ func (r *report) heldText() string {
 
 // whatHolds says what holds the members that differ from the spec.
 func (r *report) whatHolds() string {
-	why := cmp.Or(r.Update.HeldBy, r.Update.Closed)
-	switch {
+	switch u := &r.Group.Spec.Update; {
 	case r.Update.Stuck != nil:
 		return r.Update.Stuck.Message
-	case why == "" && r.Policy.Canary >= 0:
+	case u.Strategy == v1alpha1.UpdateOnDelete:
+		return "update.strategy is OnDelete"
+	case u.Paused:
+		return "update.paused is true"
+	case r.Suppressed != nil:
+		return "the members' failed probes are suppressed"
+	case r.Update.Closed:
+		return "update.windows: the next one opens at " + r.Update.Opens.Format(time.RFC3339)
+	case r.Policy.Canary >= 0:
 		return fmt.Sprintf("update.canary holds at %d", r.Policy.Canary)
 	}
-	return why
+	return ""
 }
 
 // differing says how members differ from the spec, each difference once.
