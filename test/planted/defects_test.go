@@ -311,7 +311,7 @@ var defects = []defect{
 	{"evidence: vCenter's change of an instanceUuid isn't written into the stamp", "sync/planner/restamp.go",
 		"m.Renumbered != \"\"", "false",
 		[]layer{through("OfWhichVCenterChanged")}},
-	{"evidence: a stamp that claims a change of the instanceUuid delays a deletion for ever", "vsphere/inventory/evidence.go",
+	{"evidence: a stamp that claims a change of the instanceUuid delays a deletion for ever", "vsphere/inventory/weigh.go",
 		"return plan.There", "return plan.Sought",
 		[]layer{through("NoStrangersVM")}},
 	{"identity: a guest gets another instance ID when vCenter changes the instanceUuid", "vsphere/inventory/publish.go",

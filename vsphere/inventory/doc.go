@@ -1,10 +1,11 @@
 // Package inventory is the observed state of vCenter: which VMs belong to which group, where groups have their folders, and which
 // templates and clusters exist.
 //
-// A Stream follows which objects change, a Reader reads them, and an Inventory keeps the readings and answers from memory: publish.go stores
-// readings in the objects (objects.go, templates.go, places.go, clusters.go); state.go answers for a group; groups.go and folders.go answer
-// other questions about groups and folders; requests.go keeps what groups asked for; groupfolder.go finds the groups' folders; candidates.go
-// finds the VMs that they can adopt; and missing.go keeps the members that are not found.
+// A Stream follows which objects change (stream.go, watched.go), a Reader reads them (reader.go; resync.go, a read of everything; run.go, the loop),
+// and an Inventory keeps the readings and answers from memory. publish.go stores readings in the objects (objects.go, places.go, clusters.go).
+// state.go answers for a group: weigh.go says which VMs are its own, leaving.go which of them are gone, groupfolder.go where its folder is,
+// adopter.go which VMs it can adopt, and named.go which template it names. templates.go, groups.go, folders.go, hosts.go and orphans.go answer
+// other questions.
 //
 // The package promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
 // is unclear, is never reported as gone; that a member is gone only if package removalcause found that it was destroyed, or if its stamp was

@@ -3,6 +3,9 @@ package inventory
 import (
 	"strings"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
@@ -78,4 +81,28 @@ func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// GroupFolderFor returns the place of the folder of a group with that placement, or why it can't have one.
+func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFolder, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	switch {
+	case n.unfit != nil:
+		return nil, &vcfault.Error{Fault: *n.unfit}
+	case n.folders.own == nil:
+		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
+	}
+	f := n.folders.groupFolder(placement)
+	if fault := f.refusal(ref); fault != nil {
+		return nil, &vcfault.Error{Fault: *fault}
+	}
+	return f, nil
+}
+
+// IsFolderOf reports whether a folder has the name of the group's folder, and its parent that of the namespace's folder.
+func (n *Inventory) IsFolderOf(name, parent string, ref plan.Ref) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return strings.EqualFold(name, ref.Name) && strings.EqualFold(n.objects.places.byRef[parent].Name, ref.Namespace)
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
@@ -15,70 +13,12 @@ import (
 // datacenterField is what spec.placement.datacenter names.
 var datacenterField = naming.Setting{Word: "datacenter", Flag: "spec.placement.datacenter", Missing: vcfault.ReasonDatacenterNotFound, Ambiguous: vcfault.ReasonDatacenterAmbiguous}
 
-// parsePlacement parses a placement that plan.Home.String wrote into a stamp. A ':' in a datacenter's name ends the name: the
-// placement is then not found, and nothing is done.
-func parsePlacement(text string) plan.Home {
-	datacenter, folder, _ := strings.Cut(text, ":")
-	return plan.Home{Datacenter: datacenter, Folder: folder}
-}
-
 // folders finds where groups have their folders. Inventory.mu guards it.
 type folders struct {
 	objects  *objects
 	requests *requests
 	settings *Settings
 	own      *GroupFolder // of the settings, or of the last settings that could be looked up; nil before the first
-}
-
-// GroupFolder is the place in this vCenter where groups with a placement have their folders, when it was looked up. It is immutable.
-type GroupFolder struct {
-	placement plan.Home
-	// datacenter is the moRef of the datacenter in which templates are looked for, name its name, for people, and VMFolder the moRef of its VM
-	// folder.
-	datacenter, name, VMFolder string
-	// Root is the moRef of the folder that contains <namespace>/<group>; empty while there is none. Path are the names that lead from VMFolder
-	// to it.
-	Root string
-	Path []string
-	// reserved is the namespace whose groups can't have this placement, because their folders would contain the server's own folder.
-	reserved string
-	fault    *plan.Fault
-}
-
-// sameAs compares the results of two lookups without Root, because the stream reports the content of a new root folder anyway.
-func (f *GroupFolder) sameAs(same *GroupFolder) bool {
-	return f.datacenter == same.datacenter && f.name == same.name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
-}
-
-// refusal returns why a group can't have its folder at f; nil if it can.
-func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
-	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
-		return forbidden(f.placement.Folder)
-	}
-	return f.fault
-}
-
-func forbidden(folder string) *plan.Fault {
-	return &vcfault.ForOperator(vcfault.ReasonHomeForbidden,
-		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or remove it.", folder).Fault
-}
-
-// requester is a group that asks for a folder, and the placement of that folder.
-type requester struct {
-	uid       types.UID
-	placement plan.Home
-}
-
-// placementOf returns the placement of a group's folder. If the stamp of a VM that is the group's has another placement than the group asks for, the
-// stamp's counts: names are the lock of the ordinals only as long as all VMs of a group are in one folder.
-func placementOf(ours []plan.VM, asked plan.Home) plan.Home {
-	text := asked.String()
-	for i := range ours {
-		if ours[i].Home != text {
-			return parsePlacement(ours[i].Home)
-		}
-	}
-	return asked
 }
 
 // groupFolder returns where the folders of a placement are. The settings must be known. The caller holds mu.
@@ -241,50 +181,74 @@ func (fs *folders) isRoot(ref string) bool {
 	return false
 }
 
-// GroupFolderFor returns the place of the folder of a group with that placement, or why it can't have one.
-func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFolder, error) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	switch {
-	case n.unfit != nil:
-		return nil, &vcfault.Error{Fault: *n.unfit}
-	case n.folders.own == nil:
-		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
+// target names the datastore or datastore cluster on which a group's clones are placed, by its datacenter and its name, which is unique there:
+// the one in spec.placement or, in the settings' datacenter, that of the settings. It is empty if the template or a storage policy decides.
+// The caller holds mu.
+func (fs *folders) target(at *GroupFolder, ask *plan.Query) string {
+	name := naming.Last(strings.TrimRight(ask.Datastore, "/"))
+	if ask.Datastore == "" && ask.StoragePolicy == "" && at.datacenter == fs.own.datacenter && fs.settings != nil {
+		name = fs.settings.datastoreName
 	}
-	f := n.folders.groupFolder(placement)
-	if fault := f.refusal(ref); fault != nil {
-		return nil, &vcfault.Error{Fault: *fault}
+	if name == "" {
+		return ""
 	}
-	return f, nil
+	return fs.objects.places.path(at.datacenter, name)[1:]
 }
 
-// IsFolderOf reports whether a folder has the name of the group's folder, and its parent that of the namespace's folder.
-func (n *Inventory) IsFolderOf(name, parent string, ref plan.Ref) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return strings.EqualFold(name, ref.Name) && strings.EqualFold(n.objects.places.byRef[parent].Name, ref.Namespace)
+// putPlaces stores the places of a reading. The caller holds mu.
+func (fs *folders) putPlaces(r Reading, w *changes) {
+	var fresh []Place
+	for _, p := range r.Places {
+		old, had := fs.objects.places.byRef[p.MoRef]
+		if had && old == p {
+			continue
+		}
+		if had {
+			fs.tellFolder(old, true, w)
+		}
+		fs.objects.gone.drop(p.MoRef)
+		fs.objects.places.put(p)
+		fs.requests.expectReport(p.MoRef)
+		w.tree, w.places = true, true
+		fresh = append(fresh, p)
+	}
+	if w.places {
+		fs.lookUpPlacements(w)
+		w.places = false
+	}
+	for _, p := range fresh { // after all places are stored, because a folder may come before its parent
+		fs.tellFolder(p, false, w)
+	}
 }
 
-// vmFolder returns the VM folder of a datacenter: it is the only child of a datacenter that the server reads.
-func (p *places) vmFolder(datacenter string) string {
-	if ref := p.below(datacenter, "vm"); ref != "" {
-		return ref
+// dropPlace removes a place, and notifies the groups that it concerns. The caller holds mu.
+func (fs *folders) dropPlace(ref string, w *changes) {
+	if p, had := fs.objects.places.byRef[ref]; had {
+		fs.tellFolder(p, true, w)
+		fs.objects.places.drop(ref)
+		w.tree, w.places = true, true
 	}
-	for _, x := range p.byRef {
-		if x.Parent == datacenter && x.Kind == "Folder" {
-			return x.MoRef
+}
+
+// isGroups reports whether a place is at the path of a group's folder. The caller holds mu.
+func (fs *folders) isGroups(p Place) bool {
+	above, found := fs.objects.places.byRef[p.Parent]
+	return found && fs.isRoot(above.Parent)
+}
+
+// tellFolder notifies the groups that a new, moved or removed place concerns: one group if it is a
+// group's folder; none if it is new, because its content is reported by itself; otherwise all. The caller holds mu.
+func (fs *folders) tellFolder(p Place, ceased bool, w *changes) {
+	if p.Name == plan.QuarantineFolder { // it concerns the group whose folder contains it
+		if above, found := fs.objects.places.byRef[p.Parent]; found && fs.isGroups(above) {
+			p = above
 		}
 	}
-	return ""
-}
-
-// canonicalPath returns names as vCenter stores them: '%', '/' and '\' within a name are %25, %2f and %5c.
-func canonicalPath(names []string) []string {
-	canonical := make([]string, len(names))
-	for i, name := range names {
-		canonical[i] = escaper.Replace(naming.Unescape(name))
+	if fs.isGroups(p) {
+		if a, asked := fs.requests.requesterOf(fs.objects.places.byRef[p.Parent].Name, p.Name); asked {
+			w.fire[a.uid] = true
+		}
+	} else if ceased {
+		w.fire[""] = true
 	}
-	return canonical
 }
-
-var escaper = strings.NewReplacer("%", "%25", "/", "%2f", `\`, "%5c")

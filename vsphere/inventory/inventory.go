@@ -142,8 +142,6 @@ func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 	}
 }
 
-func equalFault(a, b *plan.Fault) bool { return a == b || a != nil && b != nil && *a == *b }
-
 // Settings returns what the settings name, or what is wrong with them.
 func (n *Inventory) Settings() (*Settings, *plan.Fault) {
 	n.mu.RLock()

@@ -108,21 +108,6 @@ func (s *missingSet) find(id plan.VMID) *Missing {
 // sameVM reports whether a recorded and a read instanceUuid can be one VM's. A record without one can be of any VM.
 func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
 
-// miss records that a member left the inventory. The caller holds mu for writing.
-func (n *Inventory) miss(old *Member, reused, copied bool) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, so it can't run unnoticed; if it returns, its stamp identifies it
-		if !copied {
-			n.requests.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
-		}
-		return
-	}
-	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, SeenAt: old.ReadAt, Reused: reused, Copied: copied,
-		File:     old.File,
-		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})
-}
-
 // recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Missing {
 	seen := r.BootTime.Time
@@ -131,51 +116,6 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Mis
 	}
 	return Missing{UID: uid, Host: r.Host, File: r.VMPathName, Reused: reused, Copied: copied, SeenAt: seen,
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
-}
-
-// missLocked records a VM as missing, unless the cause of its removal is known, or it exists with another moRef. The caller holds mu and
-// requests.mu.
-func (n *Inventory) missLocked(m Missing) {
-	if n.requests.missing.isDone(m.id()) || n.requests.missing.find(m.id()) != nil {
-		return
-	}
-	if g := n.objects.groups[m.UID]; g != nil && m.InstanceUUID != "" {
-		for _, other := range g.refs {
-			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef && n.requests.isProven(m.UID, other.MoRef, other.InstanceUUID) {
-				n.requests.missing.finish(m.id(), plan.Actor{})
-				return
-			}
-		}
-	}
-	m.Since, m.asked = time.Now(), true
-	n.requests.missing.put(&m)
-	if n.lost != nil {
-		n.lost()
-	}
-}
-
-// hasMoved reports whether the record of a VM in another vCenter is over: another record is the VM's now. Nothing is asked about such a VM: here, its
-// moRef is another's, or none's. One in quarantine or on standby is awaited as long as the operator says so. The caller holds mu.
-func (n *Inventory) hasMoved(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	if g := n.objects.groups[uid]; g != nil {
-		for ref, m := range g.refs {
-			if m.InstanceUUID == r.InstanceUUID && n.requests.isProven(uid, ref, r.InstanceUUID) {
-				return true
-			}
-		}
-	}
-	if kept {
-		return !ask.Awaits
-	}
-	m := recordedMissing(uid, r, false, false)
-	if n.requests.missing.find(m.id()) == nil && !ask.Preview {
-		m.How = "it was in vCenter " + plan.VCenterOf(r.MoRef) + ", and in this one nothing is shown to be it"
-		m.Since, m.asked = time.Now(), true
-		n.requests.missing.put(&m)
-	}
-	return false
 }
 
 // forgetFormer records that a VM left vCenter after its stamp was removed: it is no longer a member, so it is not missing. The caller holds
@@ -304,4 +244,18 @@ func (n *Inventory) Destroyed(id plan.VMID) {
 	defer n.requests.mu.Unlock()
 	n.requests.missing.destroy(id, plan.Actor{Ours: true})
 	maps.DeleteFunc(n.requests.missing.removed, func(_ types.UID, r plan.Removed) bool { return r.MoRef == id.MoRef })
+}
+
+// destroyer returns who destroyed a VM; zero if that is not known. The caller holds Inventory.mu.
+func (q *requests) destroyer(r *v1alpha1.Member) plan.Actor {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
+}
+
+// lastRemoved returns the last member of a group that another process of the server destroyed. The caller holds Inventory.mu.
+func (q *requests) lastRemoved(uid types.UID) plan.Removed {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.missing.removed[uid]
 }

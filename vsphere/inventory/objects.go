@@ -164,3 +164,56 @@ func (n *Inventory) IsGone(moRef string) bool {
 	defer n.mu.RUnlock()
 	return n.objects.gone.has(moRef)
 }
+
+// listTemplate adds a VM to the templates by name, if it is a template. The caller holds mu.
+func (o *objects) listTemplate(ref, name string, template bool, w *changes) {
+	if !template {
+		return
+	}
+	name = naming.Unescape(name)
+	o.templates[name] = append(o.templates[name], ref)
+	w.tree, w.fire[""] = true, true
+}
+
+// unlistTemplate removes a member from the templates by name, if it is a template. The caller holds mu.
+func (o *objects) unlistTemplate(ref string, m *Member, w *changes) {
+	if m != nil {
+		o.unlist(ref, m.Name, m.Template, w)
+	}
+}
+
+// unlist removes a VM from the templates by name, if it is a template. The caller holds mu.
+func (o *objects) unlist(ref, name string, template bool, w *changes) {
+	if !template {
+		return
+	}
+	name = naming.Unescape(name)
+	left := slices.DeleteFunc(o.templates[name], func(r string) bool { return r == ref })
+	if o.templates[name] = left; len(left) == 0 {
+		delete(o.templates, name)
+	}
+	w.tree, w.fire[""] = true, true
+}
+
+type proof struct {
+	uid          types.UID
+	instanceUUID string
+}
+
+// copied is what the stamp of a copy says: whose it is, and the instanceUuid that vCenter had changed to.
+type copied struct {
+	proof
+	present string
+}
+
+// copyOf returns what the stamp of a copy says; zero if the VM is none.
+func copyOf(m *Machine, owner stamp.Owner) copied {
+	if owner != stamp.Unmanaged || m.StampText == "" {
+		return copied{}
+	}
+	s, err := stamp.Decode(m.StampText)
+	if err != nil {
+		return copied{}
+	}
+	return copied{proof{s.UID, s.InstanceUUID}, s.Present}
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vmware/govmomi/vim25/types"
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -28,21 +27,6 @@ func (g *group) isOf(cluster string) bool {
 		}
 	}
 	return false
-}
-
-// TemplatesAt returns the templates in a folder, but not below it.
-func (n *Inventory) TemplatesAt(folder types.ManagedObjectReference) (all []naming.Candidate) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	for _, refs := range n.objects.templates {
-		for _, ref := range refs {
-			if x := n.objects.machine(ref); x.parent == folder.Value {
-				all = append(all, naming.Candidate{Path: n.objects.places.path(x.parent, x.name), Ref: VMRef(ref)})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b naming.Candidate) int { return strings.Compare(a.Path, b.Path) })
-	return all
 }
 
 // OrphanedRules returns the DRS rules and VM groups of groups that don't exist, each with its cluster in vCenter and its name. A rule doesn't

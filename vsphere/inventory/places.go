@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
@@ -118,60 +117,15 @@ func (p *places) datacenter(ref string) string {
 	return ""
 }
 
-// putPlaces stores the places of a reading. The caller holds mu.
-func (fs *folders) putPlaces(r Reading, w *changes) {
-	var fresh []Place
-	for _, p := range r.Places {
-		old, had := fs.objects.places.byRef[p.MoRef]
-		if had && old == p {
-			continue
-		}
-		if had {
-			fs.tellFolder(old, true, w)
-		}
-		fs.objects.gone.drop(p.MoRef)
-		fs.objects.places.put(p)
-		fs.requests.expectReport(p.MoRef)
-		w.tree, w.places = true, true
-		fresh = append(fresh, p)
+// vmFolder returns the VM folder of a datacenter: it is the only child of a datacenter that the server reads.
+func (p *places) vmFolder(datacenter string) string {
+	if ref := p.below(datacenter, "vm"); ref != "" {
+		return ref
 	}
-	if w.places {
-		fs.lookUpPlacements(w)
-		w.places = false
-	}
-	for _, p := range fresh { // after all places are stored, because a folder may come before its parent
-		fs.tellFolder(p, false, w)
-	}
-}
-
-// dropPlace removes a place, and notifies the groups that it concerns. The caller holds mu.
-func (fs *folders) dropPlace(ref string, w *changes) {
-	if p, had := fs.objects.places.byRef[ref]; had {
-		fs.tellFolder(p, true, w)
-		fs.objects.places.drop(ref)
-		w.tree, w.places = true, true
-	}
-}
-
-// isGroups reports whether a place is at the path of a group's folder. The caller holds mu.
-func (fs *folders) isGroups(p Place) bool {
-	above, found := fs.objects.places.byRef[p.Parent]
-	return found && fs.isRoot(above.Parent)
-}
-
-// tellFolder notifies the groups that a new, moved or removed place concerns: one group if it is a
-// group's folder; none if it is new, because its content is reported by itself; otherwise all. The caller holds mu.
-func (fs *folders) tellFolder(p Place, ceased bool, w *changes) {
-	if p.Name == plan.QuarantineFolder { // it concerns the group whose folder contains it
-		if above, found := fs.objects.places.byRef[p.Parent]; found && fs.isGroups(above) {
-			p = above
+	for _, x := range p.byRef {
+		if x.Parent == datacenter && x.Kind == "Folder" {
+			return x.MoRef
 		}
 	}
-	if fs.isGroups(p) {
-		if a, asked := fs.requests.requesterOf(fs.objects.places.byRef[p.Parent].Name, p.Name); asked {
-			w.fire[a.uid] = true
-		}
-	} else if ceased {
-		w.fire[""] = true
-	}
+	return ""
 }

@@ -15,14 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// changes is what a publication changed.
-type changes struct {
-	groups map[types.UID]bool // may have other members now: rebuild finds out
-	fire   map[types.UID]bool // changed for certain
-	tree   bool               // the answers about templates and adoption may have changed
-	places bool               // places were added, removed or changed
-}
-
 // Publish stores a reading, then notifies the groups that it changed something for.
 func (n *Inventory) Publish(r Reading) {
 	w := changes{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
@@ -286,55 +278,3 @@ func compareVMs(a, b plan.VM) int {
 // equalVMs compares all fields that VMs have, or will have: a change of a field left out here would go unnoticed. (Times
 // are in UTC, from decodeMachine or a stamp, and have no monotonic part.)
 func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
-
-// answerWanted notifies the groups that had asked for a VM of which nothing was known before this reading. The caller holds mu.
-func (n *Inventory) answerWanted(r Reading, w *changes) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	if len(n.requests.awaited) == 0 {
-		return
-	}
-	answer := func(ref string) (a awaited, asked bool) {
-		if a, asked = n.requests.awaited[ref]; asked {
-			delete(n.requests.awaited, ref)
-			w.fire[a.uid] = true
-		}
-		return a, asked
-	}
-	for i := range r.Machines {
-		answer(r.Machines[i].MoRef)
-	}
-	for _, ref := range r.Gone {
-		if a, asked := answer(ref); asked && a.kept {
-			n.requests.missing.finish(plan.VMID{MoRef: ref, InstanceUUID: a.recorded.InstanceUUID}, plan.Actor{})
-		} else if asked {
-			n.missLocked(recordedMissing(a.uid, &a.recorded, false, false))
-		}
-	}
-}
-
-// ownerOf returns a VM's owner. old is its previous state, so that an unchanged stamp is not decoded again. The caller holds Inventory.mu.
-func (q *requests) ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
-	if m.Readable && m.StampText != "" && old != nil && old.StampText == m.StampText && old.Own == m.InstanceUUID {
-		return old.Stamp, stamp.Ours
-	}
-	has, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
-	if of := copyOf(m, owner); of != (copied{}) && q.isRenumbered(m, of) {
-		if has, err := stamp.Decode(m.StampText); err == nil {
-			return has, stamp.Ours
-		}
-	}
-	return has, owner
-}
-
-// copyOf returns what the stamp of a copy says; zero if the VM is none.
-func copyOf(m *Machine, owner stamp.Owner) copied {
-	if owner != stamp.Unmanaged || m.StampText == "" {
-		return copied{}
-	}
-	s, err := stamp.Decode(m.StampText)
-	if err != nil {
-		return copied{}
-	}
-	return copied{proof{s.UID, s.InstanceUUID}, s.Present}
-}

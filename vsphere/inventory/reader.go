@@ -16,13 +16,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// How long the reader gathers requests before it makes a call: when a caller waits for the result, and when only the stream reported changes.
-// So a burst of changes costs few calls, and the end of an action is seen at once.
-const (
-	gatherAwaited  = 10 * time.Millisecond
-	gatherStreamed = 100 * time.Millisecond
-)
-
 // Caller makes calls of vCenter on a session. Errors are *vcfault.Error.
 type Caller interface {
 	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
@@ -74,11 +67,6 @@ type job struct {
 	again []types.ManagedObjectReference
 }
 
-// readAgain is the time after which an object that was read at the end of a step is read again. vCenter's stream compares an object's state
-// with the one that it reported last: if a step changes a VM and an operator changes it back before vCenter compares, the stream reports
-// nothing, and the inventory would keep what the step's read showed. After this time, vCenter has compared.
-const readAgain = time.Second
-
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
 	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{}), withoutNet: map[string]bool{}}
@@ -114,26 +102,6 @@ func (r *Reader) Report(ctx context.Context, x Reading) error {
 	case <-r.done:
 		return context.Canceled
 	}
-}
-
-// learn publishes a fact. It drops a fact of another vCenter, whose moRefs are not valid in this one.
-func (r *Reader) learn(x fact) {
-	defer close(x.published)
-	if r.inventory.VCenter() != x.VCenter {
-		return
-	}
-	x.Began = time.Now()
-	r.publishing.Lock()
-	defer r.publishing.Unlock()
-	r.mu.Lock()
-	maps.DeleteFunc(r.next.dirty, func(ref types.ManagedObjectReference, _ bool) bool { return slices.Contains(x.Gone, ref.Value) })
-	if r.resync.running {
-		for _, moRef := range slices.Concat(x.Gone, x.Off) {
-			r.resync.newer[moRef] = true
-		}
-	}
-	r.mu.Unlock()
-	r.inventory.Publish(x.Reading)
 }
 
 // ReadClusters waits until a read of all clusters, begun after this call, has been published. It fails if they can't be read: what is known of them
@@ -192,47 +160,6 @@ func notify(c chan struct{}) {
 	}
 }
 
-// Run reads what is wanted until ctx ends.
-func (r *Reader) Run(ctx context.Context) {
-	defer r.resyncs.Wait()
-	defer close(r.done)
-	pause := readRetryMin
-	var failing time.Time // since when vCenter refuses reads
-	for {
-		select {
-		case <-r.wake:
-		case x := <-r.facts:
-			r.learn(x)
-			continue
-		case <-ctx.Done():
-			return
-		}
-		r.gather(ctx)
-		r.mu.Lock()
-		j := r.next
-		r.next, r.running = job{}, j
-		r.beginResync(ctx) // no read that began earlier is in flight now
-		r.mu.Unlock()
-		err := r.carryOut(ctx, j)
-		r.mu.Lock()
-		r.running = job{}
-		r.mu.Unlock()
-		if err == nil {
-			r.published(j)
-			pause, failing = readRetryMin, time.Time{}
-			continue
-		}
-		// The read is not lost: it stays in next and is tried again. The client logs why it fails, and the stream's health reports it.
-		r.log.Debug().Err(err).Msg("inventory read failed")
-		r.add(j, nil)
-		failing = r.failed(err, failing)
-		if r.pause(ctx, session.Lasting(time.Since(failing), pause), nil); ctx.Err() != nil {
-			return
-		}
-		pause = min(2*pause, readRetryMax)
-	}
-}
-
 // refused is why a read failed for which there was a session.
 type refused struct{ error }
 
@@ -267,54 +194,10 @@ func (r *Reader) call(ctx context.Context, f func(context.Context, *session.Sess
 	return err
 }
 
-// published releases the waiters for a read.
-func (r *Reader) published(j job) {
-	for _, published := range j.waiting {
-		close(published)
-	}
-	if len(j.again) > 0 {
-		time.AfterFunc(readAgain, func() { // except for objects that are gone, whose moRefs don't return
-			r.Enqueue(slices.DeleteFunc(slices.Clone(j.again), func(ref types.ManagedObjectReference) bool { return r.inventory.IsGone(ref.Value) })...)
-		})
-	}
-}
-
 const (
 	readRetryMin = 100 * time.Millisecond
 	readRetryMax = 5 * time.Second
 )
-
-// gather waits a moment for more requests.
-func (r *Reader) gather(ctx context.Context) {
-	r.pause(ctx, gatherStreamed, r.urgent)
-	select {
-	case <-r.urgent:
-	default:
-	}
-	r.mu.Lock()
-	awaited := len(r.next.waiting) > 0 || r.resync.next.urgent
-	r.mu.Unlock()
-	if awaited {
-		r.pause(ctx, gatherAwaited, nil)
-	}
-}
-
-// pause waits for d, or until stop. While it waits, it publishes facts.
-func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{}) {
-	over := time.After(d)
-	for {
-		select {
-		case x := <-r.facts:
-			r.learn(x)
-		case <-over:
-			return
-		case <-stop:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
 
 // carryOut makes the reads of a job, and publishes the result.
 func (r *Reader) carryOut(ctx context.Context, j job) error {
@@ -393,4 +276,44 @@ func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result 
 
 func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjectReference {
 	return slices.SortedFunc(maps.Keys(refs), func(a, b types.ManagedObjectReference) int { return strings.Compare(a.Value, b.Value) })
+}
+
+// resyncs are the running resync and the next one. Reader.mu guards them.
+type resyncs struct {
+	next    resync
+	running bool
+	// cancel ends the running resync.
+	cancel context.CancelFunc
+	// newer are the objects that other reads have published since the running resync began.
+	newer map[string]bool
+	// After a failure, the next resync begins at again, after a pause that grows. failing is since when vCenter refuses them.
+	pause   time.Duration
+	again   time.Time
+	failing time.Time
+}
+
+// resync is one read of everything that is wanted, and its waiters.
+type resync struct {
+	wanted, clusters bool
+	// urgent reports whether a caller waits for the resync. If not, the resync pauses between its calls, to leave vCenter time.
+	urgent  bool
+	waiting []chan struct{}
+}
+
+func (p *resync) add(q resync) {
+	p.wanted, p.clusters, p.urgent = p.wanted || q.wanted, p.clusters || q.clusters, p.urgent || q.urgent
+	p.waiting = append(p.waiting, q.waiting...)
+}
+
+// overtaken notes the objects that another read has published.
+func (p *resyncs) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
+	if !p.running {
+		return
+	}
+	for ref := range refs {
+		p.newer[ref.Value] = true
+	}
+	for i := range r.Places { // a read of objects can return places that it did not ask for
+		p.newer[r.Places[i].MoRef] = true
+	}
 }

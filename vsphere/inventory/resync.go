@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,46 +17,6 @@ import (
 //
 // vCenter may have collected a page some time before it returned it, and other reads are published while a resync runs. An object that another
 // read has published is newer than the resync's pages, which skip it. An object that another read is reading, the resync reads again at its end.
-
-// resyncs are the running resync and the next one. Reader.mu guards them.
-type resyncs struct {
-	next    resync
-	running bool
-	// cancel ends the running resync.
-	cancel context.CancelFunc
-	// newer are the objects that other reads have published since the running resync began.
-	newer map[string]bool
-	// After a failure, the next resync begins at again, after a pause that grows. failing is since when vCenter refuses them.
-	pause   time.Duration
-	again   time.Time
-	failing time.Time
-}
-
-// resync is one read of everything that is wanted, and its waiters.
-type resync struct {
-	wanted, clusters bool
-	// urgent reports whether a caller waits for the resync. If not, the resync pauses between its calls, to leave vCenter time.
-	urgent  bool
-	waiting []chan struct{}
-}
-
-func (p *resync) add(q resync) {
-	p.wanted, p.clusters, p.urgent = p.wanted || q.wanted, p.clusters || q.clusters, p.urgent || q.urgent
-	p.waiting = append(p.waiting, q.waiting...)
-}
-
-// overtaken notes the objects that another read has published.
-func (p *resyncs) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
-	if !p.running {
-		return
-	}
-	for ref := range refs {
-		p.newer[ref.Value] = true
-	}
-	for i := range r.Places { // a read of objects can return places that it did not ask for
-		p.newer[r.Places[i].MoRef] = true
-	}
-}
 
 // Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
 // share one.
@@ -260,4 +221,15 @@ func (t *firstPart) rest(ctx context.Context) {
 		session.Sleep(ctx, min(leisure*time.Since(t.paused), leisureMost))
 	}
 	t.paused = time.Now()
+}
+
+// wholeRefs returns the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
+// become members.
+func (n *Inventory) wholeRefs() []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	refs := slices.Collect(maps.Keys(n.objects.members))
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	return slices.AppendSeq(refs, maps.Keys(n.requests.adoptCandidates))
 }

@@ -1,14 +1,7 @@
 package inventory
 
 import (
-	"strings"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // State returns what is known of a group. It answers from memory, without a call or a wait, and with few allocations. It remembers that the
@@ -96,94 +89,4 @@ func (n *Inventory) foldersOf(ref plan.Ref, at *GroupFolder) (in []string) {
 		}
 	}
 	return in
-}
-
-// unstampedDelay is the time after which a VM whose stamp was removed counts as gone. vCenter's stream reports other changes much sooner.
-const unstampedDelay = 5 * time.Second
-
-// isGone reports whether a VM that was the group's no longer is. It asks for a read if nothing is known of the VM, unless for a preview.
-//
-// A VM can lose its stamp because another replica, which is removing the group, has just released it. Before that, the other replica has
-// marked another member, but vCenter may report changes of two VMs in any order. So isGone waits for unstampedDelay before the VM can be
-// replaced, so that the mark is seen first. (Found by a randomized test: one member too many, at the end of a Retain.)
-//
-// kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
-func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
-	if plan.VCenterOf(r.MoRef) != "" {
-		return n.hasMoved(uid, r, kept, ask)
-	}
-	id, reused, isCopy := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false, false
-	if m := n.objects.members[r.MoRef]; m != nil {
-		if sameVM(r.InstanceUUID, m.InstanceUUID) {
-			return m.Stamp.UID != uid
-		}
-		reused = true
-	} else if x, found := n.objects.unmanaged[r.MoRef]; found {
-		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
-			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedDelay)
-		}
-		if n.renumbers(uid, r, &x, ask.Preview) {
-			return false
-		}
-		reused, isCopy = true, x.copyOf.proof == proof{uid, r.InstanceUUID}
-	}
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	if n.requests.missing.isDone(id) {
-		return true
-	}
-	if ask.Preview {
-		return false
-	}
-	if reused {
-		n.missLocked(recordedMissing(uid, r, true, isCopy))
-		return false
-	}
-	if _, asked := n.requests.awaited[r.MoRef]; n.want != nil && !asked && (kept || n.requests.missing.find(id) == nil) {
-		n.requests.awaited[r.MoRef] = awaited{uid, *r, kept}
-		n.want(r.MoRef)
-	}
-	return false
-}
-
-// templateKey is a template's name or path, and the moRef of the datacenter in which it is looked for.
-type templateKey struct{ datacenter, wanted string }
-
-// template finds a template by its name anywhere in the group's datacenter, or by its inventory path:
-// "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
-// within a name is written %2f. It keeps the answer until a template, a place or a plain VM changes. The caller holds mu.
-func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
-	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
-	if t, found := answers.Load(key); found {
-		return t.(plan.Template)
-	}
-	t := n.objects.findTemplate(at, wanted)
-	answers.Store(key, t)
-	return t
-}
-
-// target names the datastore or datastore cluster on which a group's clones are placed, by its datacenter and its name, which is unique there:
-// the one in spec.placement or, in the settings' datacenter, that of the settings. It is empty if the template or a storage policy decides.
-// The caller holds mu.
-func (fs *folders) target(at *GroupFolder, ask *plan.Query) string {
-	name := naming.Last(strings.TrimRight(ask.Datastore, "/"))
-	if ask.Datastore == "" && ask.StoragePolicy == "" && at.datacenter == fs.own.datacenter && fs.settings != nil {
-		name = fs.settings.datastoreName
-	}
-	if name == "" {
-		return ""
-	}
-	return fs.objects.places.path(at.datacenter, name)[1:]
-}
-
-// Complete completes a template of which only the moRef is known, and reports whether that is a template in the inventory.
-func (n *Inventory) Complete(t *plan.Template) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	x := n.objects.machine(t.MoRef)
-	if x.template {
-		t.Paths = []string{n.objects.places.path(x.parent, x.name)}
-		n.objects.describe(t)
-	}
-	return x.template
 }

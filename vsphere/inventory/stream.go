@@ -425,29 +425,6 @@ func firstOf(set *types.UpdateSet) (ref types.ManagedObjectReference) {
 	return ref
 }
 
-// watched are the objects that the stream has reported. It will report when they leave.
-type watched struct {
-	entered map[string]bool
-	// checked are the objects that the stream did not report, and that were read for that reason.
-	checked map[string]bool
-}
-
-// take notes the objects of an answer, and returns those that left.
-func (w watched) take(set *types.UpdateSet) (left []string) {
-	for _, filter := range set.FilterSet {
-		for _, o := range filter.ObjectSet {
-			if o.Kind == types.ObjectUpdateKindLeave {
-				delete(w.entered, o.Obj.Value)
-				left = append(left, o.Obj.Value)
-				continue
-			}
-			w.entered[o.Obj.Value] = true
-			delete(w.checked, o.Obj.Value)
-		}
-	}
-	return left
-}
-
 // follow tells the reader which objects changed, until the stream breaks.
 //
 // The stream does not report an object that was created and removed between two of its answers, but the reader may have read the object in
@@ -527,4 +504,31 @@ func onlyRuntime(changes []types.PropertyChange) bool {
 		}
 	}
 	return true
+}
+
+// unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not read
+// for that reason. VMs with an unclear owner include those that a group's status names and that are hidden from the server's account.
+// unwatched considers only the objects of expectReport: those that are new, or have left the stream.
+func (n *Inventory) unwatched(seen watched) []types.ManagedObjectReference {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	var refs []types.ManagedObjectReference
+	for moRef := range n.requests.unreported {
+		ref := VMRef(moRef)
+		if p, is := n.objects.places.byRef[moRef]; is {
+			ref.Type = p.Kind
+		} else if n.objects.members[moRef] == nil && !n.objects.unreadable[moRef] {
+			delete(n.requests.unreported, moRef)
+			continue
+		}
+		switch {
+		case seen.entered[moRef]:
+			delete(n.requests.unreported, moRef)
+		case !seen.checked[moRef]:
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }
