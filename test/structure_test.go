@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,19 @@ func TestTheStructureOfThePlanner(t *testing.T) {
 	for _, wrong := range notData(told.pkg.Scope().Lookup("Decision").Type(), "Decision", map[types.Type]bool{}) {
 		t.Errorf("%s is no plain data", wrong)
 	}
-	for folder, most := range map[string]int{planner: 5, tell: 0} {
+	noMoreUpward(t, map[string]int{planner: 4, tell: 0})
+}
+
+// What the inventory keeps doesn't know the Inventory that keeps it, so all arrows lead downward: from what answers to what is kept.
+func TestTheStructureOfTheInventory(t *testing.T) {
+	thin.NotShort(t)
+	noMoreUpward(t, map[string]int{filepath.Join("..", "vsphere", "inventory"): 0})
+}
+
+// noMoreUpward fails if more arrows between the files of a folder lead upward than were there.
+func noMoreUpward(t *testing.T, were map[string]int) {
+	t.Helper()
+	for folder, most := range were {
 		order, upward := leastUpward(arrowsIn(t, folder))
 		if len(upward) > most {
 			t.Errorf("%s: %d arrows between its files lead upward, and there were %d, in the order %s: %v", folder, len(upward), most, strings.Join(order, " "), upward)
@@ -180,6 +193,33 @@ func TestEachConcernIsAFileAndALine(t *testing.T) {
 	}
 }
 
+// What the inventory remembers beside what was read is in types with a lock of their own. Only their methods take it, so that their file shows what it
+// guards. Inventory and Reader, whose methods are in several files, have the other locks.
+func TestALockOfTheInventoryIsTakenInItsTypesFile(t *testing.T) {
+	thin.NotShort(t)
+	p := parse(t, filepath.Join("..", "vsphere", "inventory"))
+	several := map[types.Object]bool{}
+	for _, name := range []string{"Inventory", "Reader"} {
+		for field := range p.pkg.Scope().Lookup(name).Type().Underlying().(*types.Struct).Fields() {
+			several[field] = true
+		}
+	}
+	locks := map[types.Object]bool{}
+	for at, used := range p.info.Uses {
+		field, isVar := used.(*types.Var)
+		if !isVar || !field.IsField() || several[field] || !strings.HasPrefix(field.Type().String(), "sync.") || !strings.HasSuffix(field.Type().String(), "Mutex") {
+			continue
+		}
+		locks[field] = true
+		if uses, has := p.fileSet.Position(at.Pos()), p.fileSet.Position(field.Pos()); uses.Filename != has.Filename {
+			t.Errorf("%s takes a lock of %s", uses, filepath.Base(has.Filename))
+		}
+	}
+	if len(locks) < 6 {
+		t.Errorf("only %d locks are taken: does this test still see them?", len(locks))
+	}
+}
+
 // notData names the parts of a type that aren't plain data: functions, channels and interfaces. Types of other modules aren't looked into.
 func notData(of types.Type, name string, seen map[types.Type]bool) (wrong []string) {
 	if seen[of] {
@@ -274,19 +314,33 @@ func arrowsIn(t *testing.T, folder string) map[arrow][]string {
 	return arrows
 }
 
-// leastUpward returns an order of the files with few upward arrows, and these. It moves one file at a time, as long as that helps.
+// leastUpward returns an order of the files with few upward arrows, and these. It begins with an order in which only arrows of circles lead upward, and
+// moves one file at a time, as long as that helps.
 func leastUpward(arrows map[arrow][]string) (order []string, upward []arrow) {
 	between := map[string]map[string]int{} // the arrows from a file to another
 	for a := range arrows {
 		for _, file := range []string{a.from, a.to} {
 			if between[file] == nil {
 				between[file] = map[string]int{}
-				order = append(order, file)
 			}
 		}
 		between[a.from][a.to] = 1
 	}
-	slices.Sort(order)
+	placed := map[string]bool{}
+	var place func(string)
+	place = func(file string) {
+		if placed[file] {
+			return
+		}
+		placed[file] = true
+		for _, below := range slices.Sorted(maps.Keys(between[file])) {
+			place(below)
+		}
+		order = slices.Insert(order, 0, file)
+	}
+	for _, file := range slices.Sorted(maps.Keys(between)) {
+		place(file)
+	}
 	for moved := true; moved; {
 		moved = false
 		for _, file := range slices.Clone(order) {

@@ -19,7 +19,7 @@ func (d adoption) adopt(ctx context.Context) error {
 	if err := d.reader.Read(ctx, d.vm()); err != nil {
 		return err
 	}
-	if m := d.inventory.Member(d.action.MoRef); m != nil && m.Stamp.UID == d.ref.UID && !d.inventory.IsStray(m) {
+	if m := d.inventory.Member(d.action.MoRef); m != nil && m.Stamp.UID == d.ref.UID && !d.inventory.Evidence.IsStray(m) {
 		return nil // an earlier try or another replica adopted the VM
 	}
 	m, err := d.inventory.AdoptableNow(d.ref, d.action.MoRef)
@@ -48,6 +48,6 @@ func (d adoption) adopt(ctx context.Context) error {
 	if d.action.Details() != nil { // as in a clone's stamp, so that the adoption itself is no reason to replace the VM
 		stamp.Home, stamp.Addresses = d.action.Details().Home, d.action.Details().AddressText
 	}
-	d.inventory.Made(d.ref.UID, plan.VMID{MoRef: d.action.MoRef, InstanceUUID: now.InstanceUUID}) // before: vCenter's reply may be lost
+	d.inventory.Evidence.Made(d.ref.UID, plan.VMID{MoRef: d.action.MoRef, InstanceUUID: now.InstanceUUID}) // before: vCenter's reply may be lost
 	return d.writeStamp(ctx, d.action.MoRef, m.ChangeVersion, stamp.Encode())
 }

@@ -44,7 +44,7 @@ func (st *step) clone(ctx context.Context) error {
 			return b.failure(ctx, err)
 		}
 	}
-	st.inventory.Making(st.ref.UID, b.id)
+	st.inventory.Evidence.Making(st.ref.UID, b.id)
 	info, err := b.begin(ctx)
 	for err != nil && (b.dropDeniedFields(err) || b.keepTemplateAdapters(err) || b.clearHost(err)) {
 		info, err = b.begin(ctx)
@@ -60,7 +60,7 @@ func (st *step) clone(ctx context.Context) error {
 	if !is {
 		return b.resolveNameConflict(ctx, types.ManagedObjectReference{})
 	}
-	st.inventory.Made(st.ref.UID, plan.VMID{MoRef: vm.Value, InstanceUUID: b.id})
+	st.inventory.Evidence.Made(st.ref.UID, plan.VMID{MoRef: vm.Value, InstanceUUID: b.id})
 	return st.reader.Read(ctx, vm)
 }
 

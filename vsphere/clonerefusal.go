@@ -91,7 +91,7 @@ func (b *cloneBuilder) identify(ctx context.Context, holder types.ManagedObjectR
 	switch {
 	case !known:
 		return false, nil
-	case m != nil && m.Stamp.UID == b.ref.UID && b.inventory.IsStray(m):
+	case m != nil && m.Stamp.UID == b.ref.UID && b.inventory.Evidence.IsStray(m):
 	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
 		return true, vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; the server renames that VM first.", b.action.Key)
 	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:

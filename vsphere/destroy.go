@@ -85,7 +85,7 @@ func (r removal) destroy(ctx context.Context) error {
 	if err != nil {
 		return r.reader.Read(ctx, vm)
 	}
-	r.inventory.Destroyed(id)
+	r.inventory.MissingVMs.Destroyed(id)
 	r.clones.HasRemoved(r.ref.UID)
 	return r.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{r.action.MoRef}})
 }

@@ -110,7 +110,7 @@ func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObject
 	for _, child := range found {
 		m, path, known := g.inventory.Holder(child.Value)
 		switch {
-		case m != nil && m.Stamp.UID == g.ref.UID && !g.inventory.IsStray(m):
+		case m != nil && m.Stamp.UID == g.ref.UID && !g.inventory.Evidence.IsStray(m):
 			return vcfault.ForRetry(plan.ReasonRemoving, "A VM of the group is still in the folder; the server removes the VM first.")
 		case m == nil && !known:
 			return vcfault.ForOperator(plan.ReasonUnreachable, "The group's folder contains the VM %s, which may be the group's, and vCenter does not show its configuration: look at the VM in vCenter, and move or remove it.", child.Value)

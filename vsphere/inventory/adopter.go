@@ -13,13 +13,12 @@ import (
 
 // adopter finds out which VMs a group can adopt.
 type adopter struct {
-	objects *objects
+	objects  *objects
+	evidence *Evidence
 	// cluster is the server's --cluster-id: a stamp of another cluster keeps a VM from being adopted. adoptFrom are the folders from which
 	// VMs can be adopted. Both are immutable.
 	cluster   string
 	adoptFrom adoptFolders
-	// isStray is Inventory.IsStray.
-	isStray func(*Member) bool
 }
 
 // wholeVM returns a VM of which all properties were read, or nil. It is Inventory.whole or, for a preview, Inventory.wholeForPreview.
@@ -33,7 +32,7 @@ func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, 
 	adopted := map[string]*Member{} // by entry
 	if g := a.objects.groups[ref.UID]; g != nil {
 		for _, m := range g.refs {
-			if !a.isStray(m) {
+			if !a.evidence.IsStray(m) {
 				adopted[m.Stamp.Former.Entry] = m
 			}
 		}
@@ -52,7 +51,7 @@ func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, 
 		if m == nil && len(refs) == 1 {
 			m = a.objects.members[refs[0]]
 		}
-		if m != nil && m.Stamp.UID == ref.UID && !a.isStray(m) {
+		if m != nil && m.Stamp.UID == ref.UID && !a.evidence.IsStray(m) {
 			all = append(all, plan.Candidate{Entry: entry, MoRef: m.MoRef, Name: m.Name, Folder: m.Folder, Ordinal: m.Stamp.Ordinal, Done: true})
 			continue
 		}

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -19,16 +18,12 @@ func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) 
 	if len(entries) == 0 {
 		return nil
 	}
-	n.requests.mu.Lock()
-	last := n.requests.adoptions[ref.UID]
-	n.requests.mu.Unlock()
+	last := n.adoptions.answerTo(ref.UID)
 	if last != nil && last.version == n.version && last.ref == ref && last.at == at && slices.Equal(last.entries, entries) {
 		return last.candidates
 	}
 	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.adopter.candidatesOf(ref, at, entries, n.whole)}
-	n.requests.mu.Lock()
-	n.requests.adoptions[ref.UID] = a
-	n.requests.mu.Unlock()
+	n.adoptions.keepAnswer(ref.UID, a)
 	return a.candidates
 }
 
@@ -39,7 +34,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	if n.folders.own == nil {
 		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
 	}
-	asked, _ := n.requests.requesterOf(ref.Namespace, ref.Name)
+	asked, _ := n.requesters.of(ref.Namespace, ref.Name)
 	at := n.folders.groupFolder(asked.placement)
 	if fault := at.refusal(ref); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
@@ -62,19 +57,11 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 	if m := n.objects.members[moRef]; m != nil {
 		return &m.Machine
 	}
-	n.requests.mu.Lock()
-	c, known := n.requests.adoptCandidates[moRef]
-	if !known {
-		c = &adoptCandidate{groups: map[types.UID]bool{}}
-		n.requests.adoptCandidates[moRef] = c
-	}
-	c.used, c.groups[uid] = true, true
-	machine := c.machine
-	n.requests.mu.Unlock()
-	if !known && n.want != nil {
+	m, fresh := n.adoptions.ask(uid, moRef)
+	if fresh && n.want != nil {
 		n.want(moRef)
 	}
-	return machine
+	return m
 }
 
 // wholeForPreview is whole for a preview: it asks for no read. The caller holds mu.
@@ -82,15 +69,7 @@ func (n *Inventory) wholeForPreview(_ types.UID, moRef string) *Machine {
 	if m := n.objects.members[moRef]; m != nil {
 		return &m.Machine
 	}
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	if c := n.requests.adoptCandidates[moRef]; c != nil && c.machine != nil {
-		return c.machine
-	}
-	if g := n.requests.previews[moRef]; time.Since(g.at) < previewFor {
-		return g.machine
-	}
-	return nil
+	return n.adoptions.known(moRef)
 }
 
 // ReadForPreview reads all properties of the VMs that a group would adopt, unless they were read before. Only previews see the result, for
@@ -107,15 +86,7 @@ func (r *Reader) ReadForPreview(ctx context.Context, ref plan.Ref, home plan.Hom
 	}); err != nil {
 		return err
 	}
-	n, now := r.inventory, time.Now()
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	maps.DeleteFunc(n.requests.previews, func(_ string, g previewReading) bool { return now.Sub(g.at) >= previewFor })
-	for i := range x.Machines {
-		if len(n.requests.previews) < previewsMost {
-			n.requests.previews[x.Machines[i].MoRef] = previewReading{&x.Machines[i], now}
-		}
-	}
+	r.inventory.adoptions.putPreviews(x.Machines, time.Now())
 	return nil
 }
 

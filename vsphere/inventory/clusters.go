@@ -15,15 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// clusters are the clusters as last read, with the DRS rules of groups in them.
-type clusters struct {
-	known   bool
-	version uint64 // counts the changes
-	byRef   map[string]Cluster
-	of      map[string]string  // the moRef of a cluster, by the moRef of its host
-	ruled   map[types.UID]bool // groups that have rules or VM groups in a cluster
-}
-
 // putClusters stores a reading of all clusters, and notifies the groups that a change may concern. The caller holds mu.
 func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	was := n.objects.clusters
@@ -54,11 +45,9 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 		return kept
 	}
 	if !was.known || !maps.EqualFunc(bare(was), bare(now), func(a, b Cluster) bool { return reflect.DeepEqual(a, b) }) {
-		n.requests.mu.Lock()
-		for uid := range n.requests.ruleRequests {
+		for _, uid := range n.ruleRequests.all() {
 			w.fire[uid] = true
 		}
-		n.requests.mu.Unlock()
 	}
 	for _, uid := range slices.Concat(slices.Collect(maps.Keys(was.ruled)), slices.Collect(maps.Keys(now.ruled))) {
 		if !w.fire[uid] && !reflect.DeepEqual(was.rules(uid), now.rules(uid)) {
@@ -104,20 +93,7 @@ func (n *Inventory) clustersKnown(vcenter string) bool {
 func (n *Inventory) usesRules() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	return len(n.objects.clusters.ruled)+len(n.requests.ruleRequests) > 0
-}
-
-// ruleCheck records whether a group's rules are off, for one version of its members and of the clusters.
-type ruleCheck struct {
-	group, clusters uint64
-	request         plan.Rules
-	off             bool
-}
-
-func (c *ruleCheck) isOf(group, clusters uint64, request plan.Rules) bool {
-	return c.group == group && c.clusters == clusters && c.request.Equal(request)
+	return len(n.objects.clusters.ruled) > 0 || len(n.ruleRequests.all()) > 0
 }
 
 // rulesOff reports whether a group's rules are known to differ from what it wants. It checks once, until the members or
@@ -133,18 +109,13 @@ func (n *Inventory) rulesOff(ref plan.Ref, g *group, ask *plan.Query) bool {
 	if g != nil {
 		as.group = g.version
 	}
-	n.requests.mu.Lock()
-	last, known := n.requests.ruleChecks[ref.UID]
-	n.requests.mu.Unlock()
-	if known && last.isOf(as.group, as.clusters, as.request) {
+	if last, known := n.ruleRequests.lastCheck(ref.UID); known && last.isOf(as.group, as.clusters, as.request) {
 		return last.off
 	}
 	changes, flaw := n.objects.clusters.compare(ref, n.proven(ref.UID), ask.Rules)
 	as.off = len(changes) > 0 || flaw != nil
 	if !ask.Preview {
-		n.requests.mu.Lock()
-		n.requests.ruleChecks[ref.UID] = as
-		n.requests.mu.Unlock()
+		n.ruleRequests.keepCheck(ref.UID, as)
 	}
 	return as.off
 }

@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,16 +14,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// This file collects what is known of VMs with a group's stamp, for plan.Weigh, which decides whether they are the group's. Package arrival reads
-// vCenter's events of those that neither a status nor a task of this process shows to be a group's.
+// Evidence has what was decided and found out about VMs with a group's stamp. weigh.go collects it for plan.Weigh, which decides whether such a VM is
+// the group's. Package arrival reads vCenter's events of those that neither a status nor a task of this process shows to be a group's.
+type Evidence struct {
+	changed func(types.UID)
+	// seek is called when a VM's arrival is to be found out; nil without package arrival, which does that.
+	seek func()
 
-// evidence has what was decided and found out. It belongs to requests, whose mu guards it.
-type evidence struct {
+	mu sync.Mutex
 	// proofs has the VMs that were shown to be a group's, by moRef. A VM stays the group's as long as it has the same instanceUuid and group.
 	proofs map[string]proof
-	// making has the instanceUuids of clones that this process began, with their groups. Nobody else knows such a uuid before its VM exists: so the first
-	// VM with it, and with the group's stamp, is that clone, even if the reply or the task was lost.
-	making goneSet
+	// making has the clones that this process began. Nobody else knows the instanceUuid of one before its VM exists: so the first VM with it, and with the
+	// group's stamp, is that clone, even if the reply or the task was lost.
+	making goneSet[proof]
 	// strays are the VMs that were weighed last as strays, and not pending, by moRef.
 	strays map[string]proof
 	// arrivals are the answers of vCenter's events, and sought the VMs whose events are to be read, by moRef.
@@ -29,10 +34,6 @@ type evidence struct {
 	sought   map[string]*Sought
 	// renumbered are the VMs of which vCenter changed the instanceUuid (plan.Renumbered), by moRef.
 	renumbered map[string]renumbered
-}
-
-func newEvidence() evidence {
-	return evidence{proofs: map[string]proof{}, strays: map[string]proof{}, arrivals: map[string]arrival{}, sought: map[string]*Sought{}, renumbered: map[string]renumbered{}}
 }
 
 // renumbered is what a VM's stamp says, the instanceUuid that vCenter has for it, and the .vmx file in the member's record.
@@ -58,8 +59,18 @@ type Sought struct {
 	Copy bool
 }
 
-// forget forgets a VM that left vCenter. The caller holds requests.mu.
-func (e *evidence) forget(moRef string) {
+// reset forgets everything, because vCenter is another one.
+func (e *Evidence) reset() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.proofs, e.making, e.strays = map[string]proof{}, goneSet[proof]{}, map[string]proof{}
+	e.arrivals, e.sought, e.renumbered = map[string]arrival{}, map[string]*Sought{}, map[string]renumbered{}
+}
+
+// forget forgets a VM that left vCenter.
+func (e *Evidence) forget(moRef string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	delete(e.proofs, moRef)
 	delete(e.strays, moRef)
 	delete(e.arrivals, moRef)
@@ -67,46 +78,30 @@ func (e *evidence) forget(moRef string) {
 	delete(e.renumbered, moRef)
 }
 
-func (q *requests) forgetEvidence(moRef string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.evidence.forget(moRef)
-}
-
 // Making records that this process is about to clone a VM with that instanceUuid for a group.
-func (n *Inventory) Making(uid types.UID, instanceUUID string) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	n.requests.evidence.making.add(string(uid) + "/" + instanceUUID)
-}
-
-// isMade reports whether a VM is a clone that this process began, and records that. The caller holds mu.
-func (q *requests) isMade(uid types.UID, vm *plan.VM) bool {
-	key := string(uid) + "/" + vm.InstanceUUID
-	if !q.evidence.making.has(key) {
-		return false
-	}
-	q.evidence.making.drop(key)
-	q.evidence.proofs[vm.MoRef] = proof{uid, vm.InstanceUUID}
-	return true
+func (e *Evidence) Making(uid types.UID, instanceUUID string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.making.add(proof{uid, instanceUUID})
 }
 
 // Made records that a task of this process made a VM, or adopted it, for a group.
-func (n *Inventory) Made(uid types.UID, id plan.VMID) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	n.requests.evidence.making.drop(string(uid) + "/" + id.InstanceUUID)
-	n.requests.evidence.proofs[id.MoRef] = proof{uid, id.InstanceUUID}
+func (e *Evidence) Made(uid types.UID, id plan.VMID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	is := proof{uid, id.InstanceUUID}
+	e.making.drop(is)
+	e.proofs[id.MoRef] = is
 }
 
 // OnSought makes the inventory call sought, which must not block, whenever a VM's arrival is to be found out. Call it before anything is published.
-func (n *Inventory) OnSought(sought func()) { n.seek = sought }
+func (e *Evidence) OnSought(sought func()) { e.seek = sought }
 
 // Sought lists the VMs whose arrivals are to be found out.
-func (n *Inventory) Sought() (all []Sought) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	for _, s := range n.requests.evidence.sought {
+func (e *Evidence) Sought() (all []Sought) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sought {
 		all = append(all, *s)
 	}
 	slices.SortFunc(all, func(a, b Sought) int { // those in groups' folders first: they may be members
@@ -125,76 +120,179 @@ func oneIf(is bool) int {
 	return 0
 }
 
-// Tell records how a VM came into vCenter's inventory.
-func (n *Inventory) Tell(s Sought, a plan.Arrival) {
-	a.Read = true
-	n.requests.mu.Lock()
-	now := n.requests.evidence.sought[s.MoRef]
-	same := now != nil && now.VMID == s.VMID
-	if same {
-		delete(n.requests.evidence.sought, s.MoRef)
-		n.requests.evidence.arrivals[s.MoRef] = arrival{s.InstanceUUID, a}
+// seekArrival asks for the arrival of a VM.
+func (e *Evidence) seekArrival(s Sought) {
+	e.mu.Lock()
+	now := e.sought[s.MoRef]
+	known := now != nil && now.VMID == s.VMID
+	switch {
+	case known:
+		now.Patient, now.Copy = now.Patient || s.Patient, now.Copy || s.Copy
+	case e.seek != nil: // the check asks nobody
+		s.Since = time.Now()
+		e.sought[s.MoRef] = &s
 	}
-	n.requests.mu.Unlock()
-	if same {
-		n.changed(s.UID)
+	e.mu.Unlock()
+	if !known && e.seek != nil {
+		e.seek()
 	}
 }
 
+// Tell records how a VM came into vCenter's inventory.
+func (e *Evidence) Tell(s Sought, a plan.Arrival) {
+	a.Read = true
+	e.mu.Lock()
+	now := e.sought[s.MoRef]
+	same := now != nil && now.VMID == s.VMID
+	if same {
+		delete(e.sought, s.MoRef)
+		e.arrivals[s.MoRef] = arrival{s.InstanceUUID, a}
+	}
+	e.mu.Unlock()
+	if same {
+		e.changed(s.UID)
+	}
+}
+
+// arrivalOf returns how a VM came into vCenter's inventory; zero if that was not found out.
+func (e *Evidence) arrivalOf(id plan.VMID) plan.Arrival {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a := e.arrivals[id.MoRef]; a.instanceUUID == id.InstanceUUID {
+		return a.Arrival
+	}
+	return plan.Arrival{}
+}
+
+// renumber records that vCenter changed the instanceUuid of a VM, and reports whether that is new.
+func (e *Evidence) renumber(moRef string, is renumbered) (fresh bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fresh = e.renumbered[moRef] != is
+	e.renumbered[moRef] = is
+	return fresh
+}
+
 // isRenumbered reports whether a copy, of which all properties were read, is the member whose stamp it has.
-func (q *requests) isRenumbered(m *Machine, of copied) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	is, a := q.evidence.renumbered[m.MoRef], q.evidence.arrivals[m.MoRef]
+func (e *Evidence) isRenumbered(m *Machine, of copied) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	is, a := e.renumbered[m.MoRef], e.arrivals[m.MoRef]
 	if !m.Whole || is.proof != of.proof || is.own != m.InstanceUUID || a.instanceUUID != m.InstanceUUID {
 		return false
 	}
 	if !plan.Renumbered(a.Had, m.File, is.file, of.instanceUUID, of.present) {
 		a.Had = nil
-		q.evidence.arrivals[m.MoRef] = a
+		e.arrivals[m.MoRef] = a
 		return false
 	}
 	return true
 }
 
-// isProven reports whether a VM was shown to be a group's. The caller holds requests.mu.
-func (q *requests) isProven(uid types.UID, moRef, instanceUUID string) bool {
-	return q.evidence.proofs[moRef] == proof{uid, instanceUUID}
+// isProven reports whether a VM was shown to be a group's.
+func (e *Evidence) isProven(uid types.UID, id plan.VMID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.proofs[id.MoRef] == proof{uid, id.InstanceUUID}
+}
+
+// isStray reports whether a VM with a group's stamp was last found to be a stray.
+func (e *Evidence) isStray(uid types.UID, id plan.VMID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.strays[id.MoRef] == proof{uid, id.InstanceUUID}
 }
 
 // IsStray reports whether a member was last found to be a stray.
-func (n *Inventory) IsStray(m *Member) bool {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	return n.requests.isStray(m.Stamp.UID, m.MoRef, m.InstanceUUID)
+func (e *Evidence) IsStray(m *Member) bool { return e.isStray(m.Stamp.UID, m.VMID()) }
+
+// prove records that a VM is a group's.
+func (e *Evidence) prove(uid types.UID, id plan.VMID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.proofs[id.MoRef] = proof{uid, id.InstanceUUID}
+	delete(e.strays, id.MoRef)
+	delete(e.sought, id.MoRef)
 }
 
-func (q *requests) isStray(uid types.UID, moRef, instanceUUID string) bool {
-	return q.evidence.strays[moRef] == proof{uid, instanceUUID}
+// setStray records that a VM is a stray, and reports whether that is new.
+func (e *Evidence) setStray(uid types.UID, id plan.VMID) (fresh bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	is := proof{uid, id.InstanceUUID}
+	fresh = e.strays[id.MoRef] != is
+	e.strays[id.MoRef] = is
+	return fresh
 }
 
-// seekLocked asks for the arrival of a VM. The caller holds requests.mu.
-func (n *Inventory) seekLocked(s Sought) {
-	e := &n.requests.evidence
-	if now := e.sought[s.MoRef]; now != nil && now.VMID == s.VMID {
-		now.Patient, now.Copy = now.Patient || s.Patient, now.Copy || s.Copy
-		return
+// provenOf returns a group without the VMs that are not known to be its own; the group itself if there are none.
+func (e *Evidence) provenOf(uid types.UID, g *group) *group {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	unproven := func(moRef string, m *Member) bool { return e.proofs[moRef] != proof{uid, m.InstanceUUID} }
+	for ref, m := range g.refs {
+		if unproven(ref, m) {
+			some := *g
+			some.refs = maps.Clone(g.refs)
+			maps.DeleteFunc(some.refs, unproven)
+			return &some
+		}
 	}
-	if n.seek == nil { // the check asks nobody
-		return
-	}
-	s.Since = time.Now()
-	e.sought[s.MoRef] = &s
-	n.seek()
+	return g
 }
 
-// ownerOf returns a VM's owner. old is its previous state, so that an unchanged stamp is not decoded again. The caller holds Inventory.mu.
-func (q *requests) ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
+// split separates the VMs of a group that are shown to be the group's by this process, or by the group's status (listed), from the others. It returns
+// vms itself if there are no others. A preview does not remember what it finds. split calls listed with its lock held.
+func (e *Evidence) split(uid types.UID, vms []plan.VM, preview bool, listed func(*plan.VM) bool) (ours, others []plan.VM) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var shown []bool
+	for i := range vms {
+		vm := &vms[i]
+		id := proof{uid, vm.InstanceUUID}
+		is := e.proofs[vm.MoRef] == id
+		if !is && e.making.has(id) {
+			e.making.drop(id)
+			e.proofs[vm.MoRef], is = id, true
+		}
+		if !is {
+			if is = listed(vm); is && !preview {
+				e.proofs[vm.MoRef] = id
+			}
+		}
+		if is = is && !vm.IsTemplate; is {
+			delete(e.strays, vm.MoRef)
+		}
+		if !is && shown == nil {
+			shown = make([]bool, len(vms))
+			for j := range i {
+				shown[j] = true
+			}
+		}
+		if shown != nil {
+			shown[i] = is
+		}
+	}
+	if shown == nil {
+		return vms, nil
+	}
+	for i := range vms {
+		if shown[i] {
+			ours = append(ours, vms[i])
+		} else {
+			others = append(others, vms[i])
+		}
+	}
+	return ours, others
+}
+
+// ownerOf returns a VM's owner. old is its previous state, so that an unchanged stamp is not decoded again.
+func (e *Evidence) ownerOf(m *Machine, old *Member) (stamp.Stamp, stamp.Owner) {
 	if m.Readable && m.StampText != "" && old != nil && old.StampText == m.StampText && old.Own == m.InstanceUUID {
 		return old.Stamp, stamp.Ours
 	}
 	has, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable)
-	if of := copyOf(m, owner); of != (copied{}) && q.isRenumbered(m, of) {
+	if of := copyOf(m, owner); of != (copied{}) && e.isRenumbered(m, of) {
 		if has, err := stamp.Decode(m.StampText); err == nil {
 			return has, stamp.Ours
 		}

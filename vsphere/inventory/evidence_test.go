@@ -26,14 +26,14 @@ func forged(moRef string, ordinal int32, change func(*stamp.Stamp)) Machine {
 // sought is an inventory whose VMs nobody vouches for. The answers about their arrivals come from the test.
 func sought(machines ...Machine) *filled {
 	s := newFilled()
-	s.OnSought(func() {})
+	s.Evidence.OnSought(func() {})
 	s.Publish(Reading{VCenter: "vc", Machines: machines})
 	return s
 }
 
 func (s *filled) tellAll(a plan.Arrival) {
-	for _, x := range s.Sought() {
-		s.Tell(x, a)
+	for _, x := range s.Evidence.Sought() {
+		s.Evidence.Tell(x, a)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestAVMIsTheGroupsByItsRecordOrByVCentersEvents(t *testing.T) {
 	if got := moRefs(now.VMs); !slices.Equal(got, []string{recorded.MoRef}) || len(now.Strays) != 2 || !now.Strays[0].Pending || !now.Strays[0].Holds || now.Strays[1].Holds {
 		t.Fatalf("before vCenter's events are read, the group has %v and the strays %+v; want the recorded VM, and one stray that holds its ordinal", got, now.Strays)
 	}
-	if n := len(s.Sought()); n != 2 {
+	if n := len(s.Evidence.Sought()); n != 2 {
 		t.Errorf("%d VMs are sought; want 2", n)
 	}
 	s.notified = nil
@@ -63,8 +63,8 @@ func TestAVMIsTheGroupsByItsRecordOrByVCentersEvents(t *testing.T) {
 	if now = s.State(web, ask); !slices.Equal(moRefs(now.VMs), []string{recorded.MoRef, other.MoRef}) || len(now.Strays) != 1 || now.Strays[0].Pending || now.Strays[0].MoRef != "vm-9" {
 		t.Errorf("without an event, the group has %v and the strays %+v; want the VM in its folder, and the stray vm-9", moRefs(now.VMs), now.Strays)
 	}
-	if len(s.notified) != 2 || len(s.Sought()) != 0 {
-		t.Errorf("%d notifications, and %v sought; want one for each answer, and none", len(s.notified), s.Sought())
+	if len(s.notified) != 2 || len(s.Evidence.Sought()) != 0 {
+		t.Errorf("%d notifications, and %v sought; want one for each answer, and none", len(s.notified), s.Evidence.Sought())
 	}
 	if now = s.State(web, plan.Query{}); !slices.Equal(moRefs(now.VMs), []string{recorded.MoRef, other.MoRef}) {
 		t.Errorf("without its status, the group has %v; want what was found out before", moRefs(now.VMs))
@@ -76,7 +76,7 @@ func TestAPreviewSeeksNoVM(t *testing.T) {
 	t.Parallel()
 	s := sought(machine("uid-web", 0))
 	s.State(web, plan.Query{Preview: true})
-	if n := len(s.Sought()); n != 0 {
+	if n := len(s.Evidence.Sought()); n != 0 {
 		t.Errorf("%d VMs are sought for a preview; want none", n)
 	}
 }

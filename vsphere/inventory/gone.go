@@ -1,36 +1,36 @@
 package inventory
 
-// goneMax bounds how many VMs are remembered as gone. A VM that was forgotten is read again when a group asks for it.
+// goneMax bounds how many keys a goneSet remembers. A VM that was forgotten is read again when a group asks for it.
 const goneMax = 4096
 
-// goneSet remembers the last moRefs that answered ManagedObjectNotFound (vCenter reuses a moRef only after a restore).
-type goneSet struct {
-	refs  map[string]bool
-	order []string
+// goneSet remembers the last goneMax keys, such as the moRefs that answered ManagedObjectNotFound (vCenter reuses a moRef only after a restore).
+type goneSet[K comparable] struct {
+	refs  map[K]bool
+	order []K
 	next  int
 }
 
-func (g *goneSet) has(ref string) bool { return g.refs[ref] }
+func (g *goneSet[K]) has(key K) bool { return g.refs[key] }
 
-// add remembers a moRef. If the set is full, add forgets the oldest moRef and returns it.
-func (g *goneSet) add(ref string) (forgotten string) {
-	if g.refs[ref] {
-		return ""
+// add remembers a key. If the set is full, add forgets the oldest key and returns it.
+func (g *goneSet[K]) add(key K) (forgotten K) {
+	if g.refs[key] {
+		return forgotten
 	}
 	if g.refs == nil {
-		g.refs = map[string]bool{}
+		g.refs = map[K]bool{}
 	}
-	g.refs[ref] = true
+	g.refs[key] = true
 	if len(g.order) < goneMax {
-		g.order = append(g.order, ref)
-		return ""
+		g.order = append(g.order, key)
+		return forgotten
 	}
 	forgotten = g.order[g.next]
 	delete(g.refs, forgotten)
-	g.order[g.next] = ref
+	g.order[g.next] = key
 	g.next = (g.next + 1) % goneMax
 	return forgotten
 }
 
 // drop forgets a VM that exists again, for example after a restore of vCenter's database.
-func (g *goneSet) drop(ref string) { delete(g.refs, ref) }
+func (g *goneSet[K]) drop(key K) { delete(g.refs, key) }

@@ -15,10 +15,10 @@ var datacenterField = naming.Setting{Word: "datacenter", Flag: "spec.placement.d
 
 // folders finds where groups have their folders. Inventory.mu guards it.
 type folders struct {
-	objects  *objects
-	requests *requests
-	settings *Settings
-	own      *GroupFolder // of the settings, or of the last settings that could be looked up; nil before the first
+	objects    *objects
+	requesters *requesters
+	settings   *Settings
+	own        *GroupFolder // of the settings, or of the last settings that could be looked up; nil before the first
 }
 
 // groupFolder returns where the folders of a placement are. The settings must be known. The caller holds mu.
@@ -26,21 +26,16 @@ func (fs *folders) groupFolder(placement plan.Home) *GroupFolder {
 	if placement == (plan.Home{}) {
 		return fs.own
 	}
-	fs.requests.mu.Lock()
-	f := fs.requests.placements[placement]
-	fs.requests.mu.Unlock()
-	if f == nil {
-		f = fs.lookUp(placement, nil)
+	if f := fs.requesters.folderOf(placement); f != nil {
+		return f
 	}
-	return f
+	return fs.lookUp(placement, nil)
 }
 
 // keepPlacement keeps the result of a lookup for groupFolder, until a place changes. The caller holds mu.
 func (fs *folders) keepPlacement(f *GroupFolder) {
-	fs.requests.mu.Lock()
-	defer fs.requests.mu.Unlock()
-	if f != fs.own && fs.requests.placements[f.placement] == nil {
-		fs.requests.placements[f.placement] = f
+	if f != fs.own {
+		fs.requesters.keep(f)
 	}
 }
 
@@ -152,13 +147,8 @@ func (fs *folders) lookUpPlacements(w *changes) {
 		return
 	}
 	fs.lookUpRoot(w)
-	fs.requests.mu.Lock()
-	defer fs.requests.mu.Unlock()
-	for placement, old := range fs.requests.placements {
-		f := fs.lookUp(placement, old)
-		if fs.requests.placements[placement] = f; !f.sameAs(old) {
-			w.fire[""] = true
-		}
+	if fs.requesters.lookUpAgain(fs.lookUp) {
+		w.fire[""] = true
 	}
 }
 
@@ -168,17 +158,7 @@ func (fs *folders) isRoot(ref string) bool {
 	if fs.own == nil || ref == "" {
 		return false
 	}
-	if ref == fs.own.Root {
-		return true
-	}
-	fs.requests.mu.Lock()
-	defer fs.requests.mu.Unlock()
-	for _, f := range fs.requests.placements {
-		if f.Root == ref {
-			return true
-		}
-	}
-	return false
+	return ref == fs.own.Root || fs.requesters.haveRoot(ref)
 }
 
 // target names the datastore or datastore cluster on which a group's clones are placed, by its datacenter and its name, which is unique there:
@@ -195,9 +175,8 @@ func (fs *folders) target(at *GroupFolder, ask *plan.Query) string {
 	return fs.objects.places.path(at.datacenter, name)[1:]
 }
 
-// putPlaces stores the places of a reading. The caller holds mu.
-func (fs *folders) putPlaces(r Reading, w *changes) {
-	var fresh []Place
+// putPlaces stores the places of a reading, and returns those that are new or have changed. The caller holds mu.
+func (fs *folders) putPlaces(r *Reading, w *changes) (fresh []Place) {
 	for _, p := range r.Places {
 		old, had := fs.objects.places.byRef[p.MoRef]
 		if had && old == p {
@@ -208,7 +187,6 @@ func (fs *folders) putPlaces(r Reading, w *changes) {
 		}
 		fs.objects.gone.drop(p.MoRef)
 		fs.objects.places.put(p)
-		fs.requests.expectReport(p.MoRef)
 		w.tree, w.places = true, true
 		fresh = append(fresh, p)
 	}
@@ -219,6 +197,7 @@ func (fs *folders) putPlaces(r Reading, w *changes) {
 	for _, p := range fresh { // after all places are stored, because a folder may come before its parent
 		fs.tellFolder(p, false, w)
 	}
+	return fresh
 }
 
 // dropPlace removes a place, and notifies the groups that it concerns. The caller holds mu.
@@ -245,7 +224,7 @@ func (fs *folders) tellFolder(p Place, ceased bool, w *changes) {
 		}
 	}
 	if fs.isGroups(p) {
-		if a, asked := fs.requests.requesterOf(fs.objects.places.byRef[p.Parent].Name, p.Name); asked {
+		if a, asked := fs.requesters.of(fs.objects.places.byRef[p.Parent].Name, p.Name); asked {
 			w.fire[a.uid] = true
 		}
 	} else if ceased {

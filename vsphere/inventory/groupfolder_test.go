@@ -210,8 +210,8 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 	for range 2 { // scans
 		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
 	}
-	if len(s.requests.placements) != 0 {
-		t.Errorf("the placements %v are remembered after two scans without a query; want none", s.requests.placements)
+	if len(s.requesters.placements) != 0 {
+		t.Errorf("the placements %v are remembered after two scans without a query; want none", s.requesters.placements)
 	}
 }
 

@@ -52,11 +52,9 @@ func (n *Inventory) ListGroups(cluster string) (groups []plan.Listed, known bool
 // listed returns the VMs of a group that are known to be the group's, or that are in the group's folder below the server's own: the stamp of any
 // other VM may be forged. The caller holds mu.
 func (n *Inventory) listed(uid types.UID, g *group) []plan.VM {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
 	unproven := func(vm plan.VM) bool {
-		if n.requests.isStray(uid, vm.MoRef, vm.InstanceUUID) || n.requests.isProven(uid, vm.MoRef, vm.InstanceUUID) {
-			return !n.requests.isProven(uid, vm.MoRef, vm.InstanceUUID) || vm.IsTemplate
+		if is := n.Evidence.isProven(uid, idOf(&vm)); is || n.Evidence.isStray(uid, idOf(&vm)) {
+			return !is || vm.IsTemplate
 		}
 		s := &g.refs[vm.MoRef].Stamp
 		return n.folders.own == nil || vm.Folder == "" || vm.Folder != n.objects.places.below(n.folders.own.Root, s.Namespace, s.Name)
@@ -85,23 +83,14 @@ func (n *Inventory) HasMembers(uid types.UID) bool {
 	return g != nil && (n.folders.own == nil && len(g.vms) > 0 || len(n.listed(uid, g)) > 0)
 }
 
-// Member returns the VM with that moRef if it is a member of any group. It is immutable.
-func (n *Inventory) Member(moRef string) *Member {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.objects.members[moRef]
-}
-
 // MemberNames returns the names of the VMs with a group's stamp, without the strays.
 func (n *Inventory) MemberNames(uid types.UID) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
 	var names []string
 	if g := n.objects.groups[uid]; g != nil {
 		for i := range g.vms {
-			if !n.requests.isStray(uid, g.vms[i].MoRef, g.vms[i].InstanceUUID) {
+			if !n.Evidence.isStray(uid, idOf(&g.vms[i])) {
 				names = append(names, g.vms[i].Name)
 			}
 		}
@@ -115,7 +104,7 @@ func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference
 	defer n.mu.RUnlock()
 	if g := n.objects.groups[uid]; g != nil {
 		for moRef, m := range g.refs {
-			if !n.IsStray(m) {
+			if !n.Evidence.IsStray(m) {
 				refs = append(refs, VMRef(moRef))
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Inventory is the observed state of vCenter. Its parts are the objects that were read, the requests that the groups made, the folders of
-// the groups, and the adopter, which finds the VMs that a group can adopt. Publish takes readings in; State and the lookups answer from memory.
+// Inventory is the observed state of vCenter: what was read, under one lock, and what is remembered beside that, in parts with locks of their own.
+// Publish takes readings in; State and the lookups answer from memory.
 //
 // One goroutine at a time calls Publish, with the readings of an object in the order in which they were made, so that an older
 // fact never overwrites a newer one. All other methods can be called from any goroutine. Slices that they return are
@@ -21,12 +21,10 @@ type Inventory struct {
 	changed func(types.UID)
 	// want asks the reader to read a VM of which nothing is known; nil without a reader.
 	want func(moRef string)
-	// lost is called when a VM is found missing; nil without package removalcause, which finds out why.
-	lost func()
-	// seek is called when a VM's arrival is to be found out; nil without package arrival, which does that.
-	seek func()
+	// guestNetworks are the networks whose addresses members can have; if empty, all are allowed. They are immutable.
+	guestNetworks []netip.Prefix
 
-	mu           sync.RWMutex
+	mu           sync.RWMutex // guards the fields from known to rebuilds
 	known        bool
 	unknownSince time.Time   // when known became false, at the earliest the start of the process; zero while known is true
 	fault        *plan.Fault // why known is false
@@ -34,18 +32,22 @@ type Inventory struct {
 	unfit        *plan.Fault // what is wrong with the settings
 	objects      objects
 	folders      folders
-
-	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; replaced by an empty map when an answer may have changed
-
-	// guestNetworks are the networks whose addresses members can have; if empty, all are allowed. They are immutable.
-	guestNetworks []netip.Prefix
 	// version counts the publications that changed anything. An answer about adoption is valid for one version.
 	version uint64
 	// rebuilds counts the times that a group's VMs were listed again.
 	rebuilds uint64
 
-	requests requests
-	adopter  adopter
+	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; replaced by an empty map when an answer may have changed
+
+	// Evidence shows whose a VM with a stamp is. MissingVMs are the members that vCenter no longer has.
+	Evidence     Evidence
+	MissingVMs   MissingVMs
+	requesters   requesters   // which groups ask for folders, and where these are
+	ruleRequests ruleRequests // which groups want DRS rules
+	awaited      awaitedReads // the VMs that the reader was asked to read
+	unreported   unreported   // the objects that the stream may not have reported
+	adoptions    adoptions    // the VMs that groups want to adopt
+	adopter      adopter      // decides which of them a group can adopt; it has no state
 }
 
 // New returns an empty, unknown inventory. It calls changed with the UID of each group for which something changed, "" for all groups;
@@ -55,8 +57,9 @@ func New(changed func(types.UID)) *Inventory {
 		changed = func(types.UID) {}
 	}
 	n := &Inventory{changed: changed, unknownSince: time.Now()}
-	n.adopter.objects, n.adopter.isStray = &n.objects, n.IsStray
-	n.folders.objects, n.folders.requests = &n.objects, &n.requests
+	n.Evidence.changed, n.MissingVMs.changed = changed, changed
+	n.adopter.objects, n.adopter.evidence = &n.objects, &n.Evidence
+	n.folders.objects, n.folders.requesters = &n.objects, &n.requesters
 	n.clear()
 	return n
 }
@@ -71,7 +74,13 @@ func Of(selection Selection, changed func(types.UID)) *Inventory {
 func (n *Inventory) clear() {
 	n.objects = newObjects()
 	n.answers.Store(&sync.Map{})
-	n.requests.clear()
+	n.Evidence.reset()
+	n.MissingVMs.reset()
+	n.requesters.reset()
+	n.ruleRequests.reset()
+	n.awaited.reset()
+	n.unreported.reset()
+	n.adoptions.reset()
 }
 
 // SetKnown declares that all of vCenter was published, and that each later change will be.
@@ -131,9 +140,7 @@ func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 		n.folders.own = &GroupFolder{datacenter: s.Datacenter.Value, name: s.datacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
 			Path: canonicalPath(s.path)}
 	}
-	n.requests.mu.Lock()
-	clear(n.requests.placements)
-	n.requests.mu.Unlock()
+	n.requesters.forgetFolders()
 	n.answers.Store(&sync.Map{})
 	n.version++
 	n.mu.Unlock()
@@ -176,7 +183,5 @@ type Counts struct {
 func (n *Inventory) Count() Counts {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	return Counts{len(n.objects.members), len(n.objects.unmanaged), len(n.objects.groups), len(n.objects.places.byRef), n.objects.unknown, len(n.requests.adoptCandidates)}
+	return Counts{len(n.objects.members), len(n.objects.unmanaged), len(n.objects.groups), len(n.objects.places.byRef), n.objects.unknown, len(n.adoptions.refs())}
 }

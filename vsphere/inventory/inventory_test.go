@@ -71,7 +71,7 @@ func machine(uid types.UID, ordinal int32) Machine {
 func (n *Inventory) vouch(machines []Machine) {
 	for _, m := range machines {
 		if has, owner := stamp.Read(m.StampText, m.InstanceUUID, m.Readable); owner == stamp.Ours {
-			n.Made(has.UID, plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
+			n.Evidence.Made(has.UID, plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
 // The account can't see a member (hidden), and its VM is registered again: vCenter gives it another moRef.
 func TestAHiddenMemberWhoseInstanceUUIDAnotherVMHasIsThatVM(t *testing.T) {
 	s, lost := newFilled(), 0
-	s.OnMissing(func() { lost++ })
+	s.MissingVMs.OnMissing(func() { lost++ })
 	s.publish(machine("uid-web", 0), machine("uid-web", 1))
 	former, other, again := machine("uid-web", 0).MoRef, machine("uid-web", 1).MoRef, machine("uid-web", 0)
 	s.publish(Machine{VM: plan.VM{MoRef: former, Unreachable: hidden}}, Machine{VM: plan.VM{MoRef: other, Unreachable: hidden}})
@@ -252,7 +252,7 @@ func TestIdentifyFindsGroupsByTheStampsOfOurCluster(t *testing.T) {
 }
 
 func TestTheListOfGoneVMsIsBounded(t *testing.T) {
-	var g goneSet
+	var g goneSet[string]
 	for i := range 3 * goneMax {
 		g.add(fmt.Sprint(i))
 	}

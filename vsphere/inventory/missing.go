@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,76 +38,11 @@ type Missing struct {
 	// shows that vCenter changed its instanceUuid (plan.Renumbered).
 	Reused, Copied bool
 
-	asked bool // whether its group asked for it since the last forgetMissing
+	asked bool // whether its group asked for it since the last forgetUnasked
 }
 
-func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
-
-// missingSet has the missing VMs, and those that no longer are. requests.mu guards it.
-type missingSet struct {
-	all map[plan.VMID]*Missing
-	// byMoRef has the VMs of all by their moRef, which several VMs can have had.
-	byMoRef map[string][]*Missing
-	// done are the VMs that are not looked for any more: destroyed, back with another moRef, or gone while in quarantine, on standby or released.
-	// Each has two keys: moRef and instanceUuid, and the moRef alone.
-	done goneSet
-	// by has who destroyed a VM, by the keys of done.
-	by map[string]plan.Actor
-	// destroyed are those of done, by moRef and instanceUuid, that were destroyed.
-	destroyed map[string]bool
-	// removed is, for each group, the last member that another process of the server destroyed.
-	removed map[types.UID]plan.Removed
-}
-
-func (s *missingSet) isDone(id plan.VMID) bool { return s.done.has(id.MoRef + "/" + id.InstanceUUID) }
-
-func (s *missingSet) destroyer(id plan.VMID) plan.Actor { return s.by[id.MoRef+"/"+id.InstanceUUID] }
-
-// finish records that a VM is no longer missing. by is who destroyed it; zero if it was not destroyed, or if that is not known.
-func (s *missingSet) finish(id plan.VMID, by plan.Actor) {
-	s.drop(id)
-	for _, key := range []string{id.MoRef + "/" + id.InstanceUUID, id.MoRef + "/"} {
-		forgotten := s.done.add(key)
-		delete(s.by, forgotten)
-		delete(s.destroyed, forgotten)
-		if by != (plan.Actor{}) {
-			s.by[key] = by
-		}
-	}
-}
-
-// destroy records that a VM was destroyed, and by whom; zero if that is not known.
-func (s *missingSet) destroy(id plan.VMID, by plan.Actor) {
-	s.finish(id, by)
-	s.destroyed[id.MoRef+"/"+id.InstanceUUID] = true
-}
-
-func (s *missingSet) put(m *Missing) {
-	s.all[m.id()] = m
-	s.byMoRef[m.MoRef] = append(s.byMoRef[m.MoRef], m)
-}
-
-func (s *missingSet) drop(id plan.VMID) {
-	delete(s.all, id)
-	left := slices.DeleteFunc(s.byMoRef[id.MoRef], func(m *Missing) bool { return m.id() == id })
-	if s.byMoRef[id.MoRef] = left; len(left) == 0 {
-		delete(s.byMoRef, id.MoRef)
-	}
-}
-
-// find returns the missing VM that a status records. An older server's status has no instanceUuid: then find goes by the moRef alone.
-func (s *missingSet) find(id plan.VMID) *Missing {
-	if id.InstanceUUID != "" {
-		return s.all[id]
-	}
-	if named := s.byMoRef[id.MoRef]; len(named) > 0 {
-		return named[0]
-	}
-	return nil
-}
-
-// sameVM reports whether a recorded and a read instanceUuid can be one VM's. A record without one can be of any VM.
-func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
+// VMID identifies the VM.
+func (m *Missing) VMID() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
 
 // recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Missing {
@@ -118,42 +54,161 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Mis
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
 
-// forgetFormer records that a VM left vCenter after its stamp was removed: it is no longer a member, so it is not missing. The caller holds
-// mu.
-func (q *requests) forgetFormer(id plan.VMID) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.missing.finish(id, plan.Actor{})
+// sameVM reports whether a recorded and a read instanceUuid can be one VM's. A record without one can be of any VM.
+func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
+
+// MissingVMs are the members that vCenter no longer has, and those that are not looked for any more.
+type MissingVMs struct {
+	changed func(types.UID)
+	// lost is called when a VM is found missing; nil without package removalcause, which finds out why.
+	lost func()
+
+	mu  sync.Mutex
+	all map[plan.VMID]*Missing
+	// byMoRef has the VMs of all by their moRef, which several VMs can have had.
+	byMoRef map[string][]*Missing
+	// done are the VMs that are not looked for any more: destroyed, back with another moRef, or gone while in quarantine, on standby or released.
+	// Each has two keys: its VMID, and the moRef alone.
+	done goneSet[plan.VMID]
+	// by has who destroyed a VM, by the keys of done.
+	by map[plan.VMID]plan.Actor
+	// destroyed are those of done that were destroyed.
+	destroyed map[plan.VMID]bool
+	// removed is, for each group, the last member that another process of the server destroyed.
+	removed map[types.UID]plan.Removed
+}
+
+// reset forgets everything, because vCenter is another one.
+func (s *MissingVMs) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all, s.byMoRef, s.done = map[plan.VMID]*Missing{}, map[string][]*Missing{}, goneSet[plan.VMID]{}
+	s.by, s.destroyed, s.removed = map[plan.VMID]plan.Actor{}, map[plan.VMID]bool{}, map[types.UID]plan.Removed{}
+}
+
+// isDone reports whether a VM is not looked for any more.
+func (s *MissingVMs) isDone(id plan.VMID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done.has(id)
+}
+
+// isMissing reports whether a VM that a status records is missing.
+func (s *MissingVMs) isMissing(id plan.VMID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(id) != nil
+}
+
+// destroyer returns who destroyed a VM; zero if that is not known.
+func (s *MissingVMs) destroyer(id plan.VMID) plan.Actor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[id]
+}
+
+// lastRemoved returns the last member of a group that another process of the server destroyed.
+func (s *MissingVMs) lastRemoved(uid types.UID) plan.Removed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removed[uid]
+}
+
+// fateOf returns what became of a VM that vCenter does not show, and whether it is missing.
+func (s *MissingVMs) fateOf(id plan.VMID) (fate plan.Fate, missing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.find(id)
+	switch {
+	case s.destroyed[id]:
+		return plan.Destroyed, m != nil
+	case m != nil && m.How != "":
+		return plan.HasVanished, true
+	case m == nil && s.done.has(id):
+		return plan.Left, false
+	}
+	return plan.Sought, m != nil
+}
+
+// each calls add with each VM that is missing, and with each that was destroyed, of which the file is unknown.
+func (s *MissingVMs) each(add func(id plan.VMID, file string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, m := range s.all {
+		add(id, m.File)
+	}
+	for id := range s.destroyed {
+		add(id, "")
+	}
+}
+
+// put records a VM as missing, unless it is recorded already or is not looked for any more.
+func (s *MissingVMs) put(m Missing) {
+	s.mu.Lock()
+	fresh := !s.done.has(m.VMID()) && s.find(m.VMID()) == nil
+	if fresh {
+		s.add(m)
+	}
+	s.mu.Unlock()
+	if fresh && s.lost != nil {
+		s.lost()
+	}
+}
+
+// putElsewhere records a VM of another vCenter as missing, unless it is recorded already. This vCenter's events say nothing about it.
+func (s *MissingVMs) putElsewhere(m Missing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(m.VMID()) == nil {
+		s.add(m)
+	}
+}
+
+// finish records that a VM is not looked for any more, although nothing shows that it was destroyed.
+func (s *MissingVMs) finish(id plan.VMID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(id, plan.Actor{})
+}
+
+// found records that a member that was missing under another moRef is there again.
+func (s *MissingVMs) found(id plan.VMID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for missing := range s.all {
+		if missing.InstanceUUID == id.InstanceUUID && missing.MoRef != id.MoRef {
+			s.end(missing, plan.Actor{})
+		}
+	}
 }
 
 // returned notifies the group of a missing VM when a VM with its instanceUuid appears. With the same moRef it is that VM. With another one, Weigh
 // decides, if it has the group's stamp; without a stamp, it is that VM if it has the same .vmx file. returned reports whether there is such a missing
-// VM. The caller holds mu.
-func (q *requests) returned(m *Machine, w *changes) (some bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, missing := range q.missing.all {
+// VM.
+func (s *MissingVMs) returned(m *Machine, w *changes) (some bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, missing := range s.all {
 		if id.InstanceUUID == m.InstanceUUID {
 			some, w.fire[missing.UID] = true, true
 		}
 		switch {
 		case id.InstanceUUID != m.InstanceUUID:
 		case id.MoRef == m.MoRef:
-			q.missing.drop(id)
+			s.drop(id)
 		case m.StampText == "" && m.File != "" && m.File == missing.File:
-			q.missing.finish(id, plan.Actor{})
+			s.end(id, plan.Actor{})
 		}
 	}
 	return some
 }
 
-// vanishedOf returns the missing VMs of a group, by ordinal, and forgets those that are superseded. vms are the group's. The caller holds
-// mu.
-func (q *requests) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (all []plan.Vanished) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// vanishedOf returns the missing VMs of a group, by ordinal, and forgets those that are superseded. vms are the group's.
+func (s *MissingVMs) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (all []plan.Vanished) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var records *plan.Records
-	for id, m := range q.missing.all {
+	for id, m := range s.all {
 		if m.UID != uid {
 			continue
 		}
@@ -166,7 +221,7 @@ func (q *requests) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (al
 			m.asked = m.asked || !ask.Preview
 			all = append(all, m.Vanished)
 		case !ask.Preview:
-			q.missing.drop(id)
+			s.drop(id)
 		}
 	}
 	slices.SortFunc(all, func(a, b plan.Vanished) int {
@@ -178,28 +233,28 @@ func (q *requests) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (al
 // removedFor is how long a removal by another process is remembered: longer than any lease, after which a call decides anyway.
 const removedFor = time.Hour
 
-// forgetMissing drops VMs whose groups did not ask since the last time.
-func (q *requests) forgetMissing() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, m := range q.missing.all {
+// forgetUnasked drops VMs whose groups did not ask since the last time.
+func (s *MissingVMs) forgetUnasked() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, m := range s.all {
 		if !m.asked {
-			q.missing.drop(id)
+			s.drop(id)
 		}
 		m.asked = false
 	}
-	maps.DeleteFunc(q.missing.removed, func(_ types.UID, r plan.Removed) bool { return time.Since(r.At) > removedFor })
+	maps.DeleteFunc(s.removed, func(_ types.UID, r plan.Removed) bool { return time.Since(r.At) > removedFor })
 }
 
 // OnMissing makes the inventory call lost, which must not block, whenever a VM is found missing. Call it before anything is published.
-func (n *Inventory) OnMissing(lost func()) { n.lost = lost }
+func (s *MissingVMs) OnMissing(lost func()) { s.lost = lost }
 
 // Missing lists the missing VMs that were in this vCenter.
-func (n *Inventory) Missing() []Missing {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	all := make([]Missing, 0, len(n.requests.missing.all))
-	for _, m := range n.requests.missing.all {
+func (s *MissingVMs) Missing() []Missing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Missing, 0, len(s.all))
+	for _, m := range s.all {
 		if plan.VCenterOf(m.MoRef) == "" { // this vCenter's events are about its own
 			all = append(all, *m)
 		}
@@ -218,44 +273,77 @@ type Cause struct {
 }
 
 // Decide records why a missing VM left vCenter's inventory.
-func (n *Inventory) Decide(m Missing, c Cause) {
-	n.requests.mu.Lock()
-	now := n.requests.missing.all[m.id()]
+func (s *MissingVMs) Decide(m Missing, c Cause) {
+	s.mu.Lock()
+	now := s.all[m.VMID()]
 	same := now == nil || !c.Destroyed && now.How == c.How
 	switch {
 	case same:
 	case c.Destroyed:
-		n.requests.missing.destroy(m.id(), c.By)
+		s.destroy(m.VMID(), c.By)
 		if c.By.Ours {
-			n.requests.missing.removed[m.UID] = plan.Removed{Name: m.Name, MoRef: m.MoRef, At: time.Now()}
+			s.removed[m.UID] = plan.Removed{Name: m.Name, MoRef: m.MoRef, At: time.Now()}
 		}
 	default:
 		now.How = c.How
 	}
-	n.requests.mu.Unlock()
+	s.mu.Unlock()
 	if !same {
-		n.changed(m.UID)
+		s.changed(m.UID)
 	}
 }
 
 // Destroyed records that this server has destroyed a VM.
-func (n *Inventory) Destroyed(id plan.VMID) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	n.requests.missing.destroy(id, plan.Actor{Ours: true})
-	maps.DeleteFunc(n.requests.missing.removed, func(_ types.UID, r plan.Removed) bool { return r.MoRef == id.MoRef })
+func (s *MissingVMs) Destroyed(id plan.VMID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.destroy(id, plan.Actor{Ours: true})
+	maps.DeleteFunc(s.removed, func(_ types.UID, r plan.Removed) bool { return r.MoRef == id.MoRef })
 }
 
-// destroyer returns who destroyed a VM; zero if that is not known. The caller holds Inventory.mu.
-func (q *requests) destroyer(r *v1alpha1.Member) plan.Actor {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
+// find returns the missing VM that a status records. An older server's status has no instanceUuid: then find goes by the moRef alone. The caller
+// holds mu.
+func (s *MissingVMs) find(id plan.VMID) *Missing {
+	if id.InstanceUUID != "" {
+		return s.all[id]
+	}
+	if named := s.byMoRef[id.MoRef]; len(named) > 0 {
+		return named[0]
+	}
+	return nil
 }
 
-// lastRemoved returns the last member of a group that another process of the server destroyed. The caller holds Inventory.mu.
-func (q *requests) lastRemoved(uid types.UID) plan.Removed {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.missing.removed[uid]
+// add records a VM as missing. The caller holds mu.
+func (s *MissingVMs) add(m Missing) {
+	m.Since, m.asked = time.Now(), true
+	s.all[m.VMID()] = &m
+	s.byMoRef[m.MoRef] = append(s.byMoRef[m.MoRef], &m)
+}
+
+// drop forgets that a VM is missing. The caller holds mu.
+func (s *MissingVMs) drop(id plan.VMID) {
+	delete(s.all, id)
+	left := slices.DeleteFunc(s.byMoRef[id.MoRef], func(m *Missing) bool { return m.VMID() == id })
+	if s.byMoRef[id.MoRef] = left; len(left) == 0 {
+		delete(s.byMoRef, id.MoRef)
+	}
+}
+
+// end records that a VM is not looked for any more. by is who destroyed it; zero if it was not destroyed, or if that is not known. The caller holds mu.
+func (s *MissingVMs) end(id plan.VMID, by plan.Actor) {
+	s.drop(id)
+	for _, key := range []plan.VMID{id, {MoRef: id.MoRef}} {
+		forgotten := s.done.add(key)
+		delete(s.by, forgotten)
+		delete(s.destroyed, forgotten)
+		if by != (plan.Actor{}) {
+			s.by[key] = by
+		}
+	}
+}
+
+// destroy records that a VM was destroyed, and by whom; zero if that is not known. The caller holds mu.
+func (s *MissingVMs) destroy(id plan.VMID, by plan.Actor) {
+	s.end(id, by)
+	s.destroyed[id] = true
 }

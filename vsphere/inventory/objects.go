@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type objects struct {
 	templates  map[string][]string // moRefs by name, as people write it
 	places     *places
 	clusters   clusters
-	gone       goneSet
+	gone       goneSet[string]
 	unknown    int // VMs with a stamp of a version that this server does not know
 }
 
@@ -40,6 +41,12 @@ type Member struct {
 	// Own is its config.instanceUuid: another one if vCenter changed it.
 	Own string
 }
+
+// VMID identifies a VM as far as it was read; for a member, with the instanceUuid in its stamp.
+func (m *Machine) VMID() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
+
+// idOf identifies a VM of a group.
+func idOf(vm *plan.VM) plan.VMID { return plan.VMID{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID} }
 
 // group is the members of one group.
 type group struct {
@@ -135,36 +142,6 @@ func (o *objects) asCandidate(p Place) naming.Candidate {
 	return naming.Candidate{Path: o.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
 
-// Holder returns the inventory path of an object and, if the object is a member, the member. It tells, for example, which object has a name that a
-// clone needs. known is false if the object is gone or unknown.
-func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if m := n.objects.members[moRef]; m != nil {
-		return m, n.objects.places.path(m.Parent, m.Name), true
-	}
-	if p, found := n.objects.places.byRef[moRef]; found {
-		return nil, n.objects.places.path(p.Parent, p.Name), true
-	}
-	x, found := n.objects.unmanaged[moRef]
-	return nil, n.objects.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
-}
-
-// IsUnmanaged reports whether a VM is known to be no group's member.
-func (n *Inventory) IsUnmanaged(moRef string) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	x, found := n.objects.unmanaged[moRef]
-	return found && !x.unreadable
-}
-
-// IsGone reports whether an object is known to be gone.
-func (n *Inventory) IsGone(moRef string) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.objects.gone.has(moRef)
-}
-
 // listTemplate adds a VM to the templates by name, if it is a template. The caller holds mu.
 func (o *objects) listTemplate(ref, name string, template bool, w *changes) {
 	if !template {
@@ -195,6 +172,7 @@ func (o *objects) unlist(ref, name string, template bool, w *changes) {
 	w.tree, w.fire[""] = true, true
 }
 
+// proof is the group that a VM was shown to belong to, and the VM's instanceUuid.
 type proof struct {
 	uid          types.UID
 	instanceUUID string
@@ -216,4 +194,17 @@ func copyOf(m *Machine, owner stamp.Owner) copied {
 		return copied{}
 	}
 	return copied{proof{s.UID, s.InstanceUUID}, s.Present}
+}
+
+// clusters are the clusters as last read, with the DRS rules of groups in them.
+type clusters struct {
+	known   bool
+	version uint64 // counts the changes
+	byRef   map[string]Cluster
+	of      map[string]string  // the moRef of a cluster, by the moRef of its host
+	ruled   map[types.UID]bool // groups that have rules or VM groups in a cluster
+}
+
+func compareVMs(a, b plan.VM) int {
+	return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
 }

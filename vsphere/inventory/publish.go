@@ -1,11 +1,9 @@
 package inventory
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +39,9 @@ func (n *Inventory) Publish(r Reading) {
 			n.put(&m, old.ReadAt, &w)
 		}
 	}
-	n.folders.putPlaces(r, &w)
+	for _, p := range n.folders.putPlaces(&r, &w) {
+		n.unreported.expect(p.MoRef)
+	}
 	for i := range r.Machines {
 		r.Machines[i].IPs = addressesWithin(n.guestNetworks, r.Machines[i].IPs)
 		n.put(&r.Machines[i], r.Began, &w)
@@ -66,7 +66,7 @@ func (n *Inventory) Publish(r Reading) {
 	if w.tree || len(w.fire) > 0 {
 		n.version++
 	}
-	n.answerWanted(r, &w)
+	n.answerAwaited(&r, &w)
 	n.mu.Unlock()
 	if w.fire[""] {
 		n.changed("")
@@ -89,10 +89,10 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		return
 	}
 	n.objects.gone.drop(m.MoRef)
-	has, owner := n.requests.ownerOf(m, old)
+	has, owner := n.Evidence.ownerOf(m, old)
 	if old != nil && old.Own != m.InstanceUUID && !(owner == stamp.Ours && has.InstanceUUID == old.InstanceUUID) {
 		// vCenter changed its instanceUuid, or was restored, and gave the moRef to another VM
-		n.miss(old, true, copyOf(m, owner).proof == proof{old.Stamp.UID, old.InstanceUUID})
+		n.missMember(old, true, copyOf(m, owner).proof == proof{old.Stamp.UID, old.InstanceUUID})
 		n.objects.leave(m.MoRef, w)
 		old = nil
 	}
@@ -116,12 +116,12 @@ func (n *Inventory) putOther(m *Machine, old *Member, owner stamp.Owner, w *chan
 		time.AfterFunc(unstampedDelay, func() { n.changed(old.Stamp.UID) })
 	}
 	if !x.unreadable {
-		if n.requests.returned(m, w) && !m.Whole && n.want != nil { // as an unmanaged VM, if it has that one's .vmx file
+		if n.MissingVMs.returned(m, w) && !m.Whole && n.want != nil { // as an unmanaged VM, if it has that one's .vmx file
 			n.want(m.MoRef)
 		}
 	}
 	n.putUnmanaged(m.MoRef, x, w)
-	n.requests.putAdoptCandidate(m, w)
+	n.adoptions.put(m, w)
 }
 
 // putMember stores a member. The caller holds mu.
@@ -130,11 +130,11 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 		n.objects.leave(m.MoRef, w)
 	}
 	n.objects.dropUnmanaged(m.MoRef, w)
-	n.requests.dropAdoptCandidate(m.MoRef, w)
+	n.adoptions.drop(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began, Own: m.InstanceUUID}
 	x.InstanceUUID = has.InstanceUUID
 	x.IPs, x.firstIPs = firstAddresses(addressesInOrder(m.IPs, m.firstIPs, &has), plan.AddressesIn(has.Addresses)), nil
-	n.recall(x, old)
+	recall(x, old)
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Contents != x.Contents || old.HostRef != x.HostRef) {
 		n.objects.unlistTemplate(m.MoRef, old, w)
 		n.objects.listTemplate(m.MoRef, x.Name, x.Template, w)
@@ -153,8 +153,8 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 		}
 	}
 	if old == nil {
-		n.requests.returned(&x.Machine, w)
-		n.requests.expectReport(m.MoRef)
+		n.MissingVMs.returned(&x.Machine, w)
+		n.unreported.expect(m.MoRef)
 	}
 }
 
@@ -162,15 +162,15 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 func (n *Inventory) forget(ref string, w *changes) {
 	n.objects.gone.add(ref)
 	if old := n.objects.members[ref]; old != nil {
-		n.miss(old, false, false)
+		n.missMember(old, false, false)
 	}
 	if x := n.objects.unmanaged[ref]; !x.unstampedAt.IsZero() {
-		n.requests.forgetFormer(plan.VMID{MoRef: ref, InstanceUUID: x.instanceUUID})
+		n.MissingVMs.finish(plan.VMID{MoRef: ref, InstanceUUID: x.instanceUUID}) // it was no longer a member
 	}
 	n.objects.leave(ref, w)
 	n.objects.dropUnmanaged(ref, w)
-	n.requests.dropAdoptCandidate(ref, w)
-	n.requests.forgetEvidence(ref)
+	n.adoptions.drop(ref, w)
+	n.Evidence.forget(ref)
 	n.folders.dropPlace(ref, w)
 }
 
@@ -189,7 +189,7 @@ func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
 	n.objects.listTemplate(ref, x.name, x.template, w)
 	if x.unreadable {
 		n.objects.unreadable[ref] = true
-		n.requests.expectReport(ref)
+		n.unreported.expect(ref)
 	}
 	if x.unknown {
 		n.objects.unknown++
@@ -230,17 +230,18 @@ func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
 			continue
 		}
 		n.objects.dropUnmanaged(ref, w)
-		n.requests.dropAdoptCandidate(ref, w)
+		n.adoptions.drop(ref, w)
 		n.folders.dropPlace(ref, w)
 	}
-	n.requests.dropUnasked()
+	n.forgetUnasked()
 }
 
-// forgetRequests forgets requests that no group has repeated since the last call.
-func (n *Inventory) forgetRequests() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.requests.dropUnasked()
+// forgetUnasked forgets what no group has asked for since the last call. Groups that still exist ask again at their next hook call.
+func (n *Inventory) forgetUnasked() {
+	n.requesters.forgetUnasked()
+	n.ruleRequests.forgetUnasked()
+	n.adoptions.forgetUnasked()
+	n.MissingVMs.forgetUnasked()
 }
 
 // rebuild lists a group's VMs again and reports whether anything of them changed. The caller holds mu.
@@ -269,10 +270,6 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	}
 	g.vms = vms
 	return true
-}
-
-func compareVMs(a, b plan.VM) int {
-	return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
 }
 
 // equalVMs compares all fields that VMs have, or will have: a change of a field left out here would go unnoticed. (Times

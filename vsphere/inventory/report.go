@@ -2,9 +2,6 @@ package inventory
 
 import (
 	"slices"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -13,9 +10,8 @@ import (
 // VMware Tools report nothing while they are upgraded and when they fail, although the guest's service runs on. So the inventory keeps a
 // guest's last report until the guest reports something else, or its VM is powered off or booted again.
 
-// recall fills in what a member's guest reported earlier in this boot and does not report now. old is the member's last reading, or nil. The
-// caller holds mu.
-func (n *Inventory) recall(m, old *Member) {
+// recall fills in what a member's guest reported earlier in this boot and does not report now. old is the member's last reading, or nil.
+func recall(m, old *Member) {
 	on := m.Power == plan.PoweredOn
 	m.Reported = on && m.HasReported()
 	if on && old != nil && old.Reported && (m.BootTime.IsZero() || plan.SameBoot(m.BootTime, old.BootTime)) {
@@ -58,44 +54,4 @@ func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 		vms[i] = vm
 	}
 	return vms
-}
-
-// HasTags reports whether the server gave tags or attributes to any member.
-func (n *Inventory) HasTags() bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	for _, m := range n.objects.members {
-		if m.Stamp.Tagged.MoRef != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// Untagged records that VMs with these names may have lost tags at these times. Members whose tags were compared before are to be compared again: so
-// their stamps count as those of another VM, until they are written again.
-func (n *Inventory) Untagged(names map[string]time.Time) {
-	groups := map[types.UID]bool{}
-	n.mu.Lock()
-	for ref, m := range n.objects.members {
-		tagged := &m.Stamp.Tagged
-		if at, lost := names[m.Name]; !lost || tagged.MoRef == "" || tagged.MoRef == plan.TagDetached || !at.After(tagged.At) {
-			continue
-		}
-		x := *m
-		x.Stamp.Tagged.MoRef = plan.TagDetached
-		n.objects.members[ref] = &x
-		n.objects.groups[x.Stamp.UID].refs[ref] = &x
-		groups[x.Stamp.UID] = true
-	}
-	for uid := range groups {
-		n.rebuild(uid)
-	}
-	if len(groups) > 0 {
-		n.version++
-	}
-	n.mu.Unlock()
-	for uid := range groups {
-		n.changed(uid)
-	}
 }

@@ -145,6 +145,9 @@ func (r *Reader) notOvertaken(refs map[types.ManagedObjectReference]bool) (left 
 	return slices.DeleteFunc(sortedRefs(refs), func(ref types.ManagedObjectReference) bool { return r.resync.newer[ref.Value] })
 }
 
+// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
+const rulesAgain = time.Minute
+
 // clustersDue reports whether it is time to read the clusters of that vCenter again, or for the first time.
 func (r *Reader) clustersDue(now time.Time, vcenter string) bool {
 	r.mu.Lock()
@@ -228,8 +231,5 @@ func (t *firstPart) rest(ctx context.Context) {
 func (n *Inventory) wholeRefs() []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	refs := slices.Collect(maps.Keys(n.objects.members))
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	return slices.AppendSeq(refs, maps.Keys(n.requests.adoptCandidates))
+	return slices.AppendSeq(n.adoptions.refs(), maps.Keys(n.objects.members))
 }

@@ -23,7 +23,10 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	placement := placementOf(s.VMs, ask.Home)
 	if !ask.Preview {
-		n.requests.noteRequest(ref, placement, ask.Rules.Wanted())
+		n.requesters.note(ref, placement)
+		if ask.Rules.Wanted() {
+			n.ruleRequests.note(ref.UID)
+		}
 	}
 	if !n.known {
 		return s
@@ -35,8 +38,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		for i := range ask.Recorded {
 			r := &ask.Recorded[i]
 			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
-				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.requests.destroyer(r)})
-			} else if n.requests.isAwaited(r) && i < len(ask.Recorded)-ask.Kept {
+				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.MissingVMs.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})})
+			} else if n.awaited.has(r.MoRef) && i < len(ask.Recorded)-ask.Kept {
 				s.Vanished = append(s.Vanished, recordedMissing(ref.UID, r, false, false).Vanished)
 			}
 		}
@@ -49,8 +52,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		s.VMs, s.Strays = n.weigh(ref, s.VMs, others, &ask, n.foldersOf(ref, at), at == nil)
 		s.VMs = n.recorded(s.VMs, &ask)
 	}
-	s.Vanished = append(s.Vanished, n.requests.vanishedOf(ref.UID, &ask, s.VMs)...)
-	s.LastRemoved = n.requests.lastRemoved(ref.UID)
+	s.Vanished = append(s.Vanished, n.MissingVMs.vanishedOf(ref.UID, &ask, s.VMs)...)
+	s.LastRemoved = n.MissingVMs.lastRemoved(ref.UID)
 	s.RulesOff = n.rulesOff(ref, g, &ask)
 	if at == nil {
 		s.FolderUnknown = true

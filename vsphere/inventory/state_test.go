@@ -94,11 +94,11 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.notified, []types.UID{"uid-web"}) {
 		t.Fatalf("%+v, notified %v", got, s.notified)
 	}
-	s.Decide(s.Missing()[0], Cause{How: "its host was removed"})
+	s.MissingVMs.Decide(s.MissingVMs.Missing()[0], Cause{How: "its host was removed"})
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "its host was removed" {
 		t.Fatalf("the state is %+v, want the VM vanished, because its host was removed", got)
 	}
-	s.Decide(s.Missing()[0], Cause{Destroyed: true, By: plan.Actor{User: "alice"}, How: "it was destroyed by alice"})
+	s.MissingVMs.Decide(s.MissingVMs.Missing()[0], Cause{Destroyed: true, By: plan.Actor{User: "alice"}, How: "it was destroyed by alice"})
 	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.Gone{{MoRef: "vm-1", By: plan.Actor{User: "alice"}}}) || len(got.Vanished) != 0 || len(s.notified) != 3 || len(s.asked) != 1 {
 		t.Fatalf("%+v, notified %v, asked %v", got, s.notified, s.asked)
 	}
@@ -110,19 +110,21 @@ func TestOnlyARemovalByAnotherProcessOfTheServerIsTheLastRemoved(t *testing.T) {
 		do   func(*filled, Missing)
 		want string
 	}{
-		"another process":      {func(s *filled, m Missing) { s.Decide(m, Cause{Destroyed: true, By: ours}) }, "web-0"},
-		"an operator":          {func(s *filled, m Missing) { s.Decide(m, Cause{Destroyed: true, By: plan.Actor{User: "alice"}}) }, ""},
-		"its host was removed": {func(s *filled, m Missing) { s.Decide(m, Cause{By: ours, How: "its host was removed"}) }, ""},
+		"another process": {func(s *filled, m Missing) { s.MissingVMs.Decide(m, Cause{Destroyed: true, By: ours}) }, "web-0"},
+		"an operator": {func(s *filled, m Missing) {
+			s.MissingVMs.Decide(m, Cause{Destroyed: true, By: plan.Actor{User: "alice"}})
+		}, ""},
+		"its host was removed": {func(s *filled, m Missing) { s.MissingVMs.Decide(m, Cause{By: ours, How: "its host was removed"}) }, ""},
 		"this one, and vCenter said so first": {func(s *filled, m Missing) {
-			s.Decide(m, Cause{Destroyed: true, By: ours})
-			s.Destroyed(m.id())
+			s.MissingVMs.Decide(m, Cause{Destroyed: true, By: ours})
+			s.MissingVMs.Destroyed(m.VMID())
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, vm := newFilled(), machine("uid-web", 0)
 			s.publish(vm)
 			s.Publish(Reading{VCenter: "vc", Gone: []string{vm.MoRef}})
-			c.do(s, s.Missing()[0])
+			c.do(s, s.MissingVMs.Missing()[0])
 			if got := s.look().LastRemoved; got.Name != c.want || (c.want != "") != (time.Since(got.At) < time.Minute) {
 				t.Errorf("the last removed is %q of %s, want %q", got.Name, got.At, c.want)
 			}
@@ -137,7 +139,7 @@ func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.
 	now.MoRef, now.InstanceUUID = was.MoRef, "another"
 	s.publish(was)
 	s.publish(now)
-	s.Destroyed(plan.VMID{MoRef: now.MoRef, InstanceUUID: now.InstanceUUID})
+	s.MissingVMs.Destroyed(plan.VMID{MoRef: now.MoRef, InstanceUUID: now.InstanceUUID})
 	s.Publish(Reading{VCenter: "vc", Gone: []string{now.MoRef}})
 	recorded := []v1alpha1.Member{{MoRef: was.MoRef, InstanceUUID: was.InstanceUUID}, {MoRef: now.MoRef, InstanceUUID: now.InstanceUUID}}
 	got := s.State(web, plan.Query{Template: "ubuntu", Recorded: recorded})

@@ -40,8 +40,6 @@ const (
 	// forgotten.
 	rescan     = 5 * time.Minute
 	rescanMost = 12
-	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
-	rulesAgain = time.Minute
 	// settingsRetry is the interval at which the settings are looked up again while an object that they name is missing or ambiguous, for the
 	// first minutes (session.Lasting).
 	settingsRetry = 20 * time.Second
@@ -227,7 +225,7 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 			}
 		case <-rescans.C:
 			if left--; left > 0 || scanned != nil {
-				st.inventory.forgetRequests()
+				st.inventory.forgetUnasked()
 				continue
 			}
 			scanned = st.scan(ctx, st.reader.ScanAtLeisure)
@@ -432,7 +430,7 @@ func firstOf(set *types.UpdateSet) (ref types.ManagedObjectReference) {
 // stream still does not report them, the reader reads them again. (So members in nested vApps, which the stream never sees, are read every
 // maxWait or so.)
 func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
-	st.inventory.requests.expectReport(st.inventory.knownRefs()...)
+	st.inventory.unreported.expect(st.inventory.knownRefs()...)
 	for answer := (paging{}); ; {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
@@ -455,7 +453,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 				return err
 			}
 			version = set.Version
-			st.inventory.requests.expectReport(seen.take(set)...)
+			st.inventory.unreported.expect(seen.take(set)...)
 			st.reader.Enqueue(st.changed(set)...)
 		} else if most == st.maxWait {
 			clear(seen.checked)
@@ -508,27 +506,14 @@ func onlyRuntime(changes []types.PropertyChange) bool {
 
 // unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not read
 // for that reason. VMs with an unclear owner include those that a group's status names and that are hidden from the server's account.
-// unwatched considers only the objects of expectReport: those that are new, or have left the stream.
+// unwatched considers only the objects of unreported: those that are new, or have left the stream.
 func (n *Inventory) unwatched(seen watched) []types.ManagedObjectReference {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	var refs []types.ManagedObjectReference
-	for moRef := range n.requests.unreported {
-		ref := VMRef(moRef)
+	return n.unreported.unwatched(seen, func(moRef string) (ref types.ManagedObjectReference, is bool) {
 		if p, is := n.objects.places.byRef[moRef]; is {
-			ref.Type = p.Kind
-		} else if n.objects.members[moRef] == nil && !n.objects.unreadable[moRef] {
-			delete(n.requests.unreported, moRef)
-			continue
+			return types.ManagedObjectReference{Type: p.Kind, Value: moRef}, true
 		}
-		switch {
-		case seen.entered[moRef]:
-			delete(n.requests.unreported, moRef)
-		case !seen.checked[moRef]:
-			refs = append(refs, ref)
-		}
-	}
-	return refs
+		return VMRef(moRef), n.objects.members[moRef] != nil || n.objects.unreadable[moRef]
+	})
 }

@@ -34,11 +34,11 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 		t.Errorf("the unwatched objects are %v after the records of reads were cleared; want %s", got, refOf(1))
 	}
 	seen.entered[refOf(1)] = true
-	if got := unwatched(); got != nil || len(s.requests.unreported) != 0 {
-		t.Errorf("the unwatched objects are %v, and %v are still expected; want none, because the stream reported all", got, s.requests.unreported)
+	if got := unwatched(); got != nil || len(s.unreported.refs) != 0 {
+		t.Errorf("the unwatched objects are %v, and %v are still expected; want none, because the stream reported all", got, s.unreported.refs)
 	}
 	delete(seen.entered, refOf(0))
-	s.requests.expectReport(refOf(0)) // as follow does with VMs that left the stream
+	s.unreported.expect(refOf(0)) // as follow does with VMs that left the stream
 	if got := unwatched(); !slices.Equal(got, []string{refOf(0)}) {
 		t.Errorf("the unwatched objects are %v; want %s, which left the stream", got, refOf(0))
 	}

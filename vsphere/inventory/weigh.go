@@ -1,9 +1,7 @@
 package inventory
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,68 +9,140 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
+// split separates the VMs of a group that are shown to be the group's by this process, or by the group's status, from the others. The caller holds mu.
+func (n *Inventory) split(uid types.UID, vms []plan.VM, ask *plan.Query) (ours, others []plan.VM) {
+	var known *records
+	return n.Evidence.split(uid, vms, ask.Preview, func(vm *plan.VM) bool {
+		if known == nil {
+			known = n.recordsOf(ask)
+		}
+		return lists(known.members, vm)
+	})
+}
+
+// weigh decides about the VMs with the group's stamp that split didn't find to be the group's. in are the moRefs of the group's folder and of its
+// quarantine folder; unknown reports whether these aren't known. The caller holds mu.
+func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query, in []string, unknown bool) (all []plan.VM, strays []plan.Stray) {
+	known, formers := n.recordsOf(ask), n.formers(ref.UID)
+	all = slices.Clip(ours)
+	filled := make(map[int32]bool, len(ours))
+	for i := range ours {
+		filled[ours[i].Ordinal] = filled[ours[i].Ordinal] || ours[i].Quarantined.IsZero()
+	}
+	for i := range others {
+		vm := &others[i]
+		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
+			Recorded: n.Evidence.isProven(ref.UID, idOf(vm)) || lists(known.members, vm),
+			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
+			Listed:   slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool { return s.MoRef == vm.MoRef && sameVM(s.InstanceUUID, vm.InstanceUUID) }),
+			Arrival:  n.Evidence.arrivalOf(idOf(vm))}
+		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder && vm.VCenter == n.vcenter)
+		c.Former, c.FormerFile = n.formerOf(vm, known, formers)
+		c.Moved = plan.VCenterOf(known.former[vm.InstanceUUID].moRef) != "" && c.Former != ""
+		proven, stray := plan.Weigh(ref.Name, &c)
+		if proven != "" {
+			all = append(all, *vm)
+			filled[vm.Ordinal] = filled[vm.Ordinal] || vm.Quarantined.IsZero()
+			if !ask.Preview {
+				n.prove(ref.UID, idOf(vm))
+			}
+			continue
+		}
+		if len(strays) < straysMost || stray.Holds || c.Listed {
+			stray.Path = n.objects.places.path(vm.Folder, vm.Name)
+			strays = append(strays, *stray)
+		}
+		switch {
+		case ask.Preview:
+		case !stray.Pending:
+			if n.Evidence.setStray(ref.UID, idOf(vm)) {
+				n.adoptions.forgetAnswer(ref.UID)
+			}
+		case !c.Arrival.Read:
+			n.Evidence.seekArrival(Sought{VMID: idOf(vm), UID: ref.UID, Patient: c.InFolder || c.Former != ""})
+		}
+	}
+	if len(all) > len(ours) {
+		slices.SortFunc(all, compareVMs)
+	}
+	return all, strays
+}
+
+// prove records that a VM is a group's. A member that was missing under another moRef is there again.
+func (n *Inventory) prove(uid types.UID, id plan.VMID) {
+	n.Evidence.prove(uid, id)
+	n.MissingVMs.found(id)
+	n.ruleRequests.forgetCheck(uid)
+	n.adoptions.forgetAnswer(uid)
+}
+
 // proven returns a group without the VMs that are not known to be its own; the group itself if there are none. The caller holds mu.
 func (n *Inventory) proven(uid types.UID) *group {
 	g := n.objects.groups[uid]
 	if g == nil {
 		return nil
 	}
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	unproven := func(moRef string, m *Member) bool { return !n.requests.isProven(uid, moRef, m.InstanceUUID) }
-	for ref, m := range g.refs {
-		if unproven(ref, m) {
-			some := *g
-			some.refs = maps.Clone(g.refs)
-			maps.DeleteFunc(some.refs, unproven)
-			return &some
-		}
-	}
-	return g
+	return n.Evidence.provenOf(uid, g)
 }
 
-// split separates the VMs of a group that are shown to be the group's by this process, or by the group's status, from the others. It returns vms
-// itself if there are no others. The caller holds mu.
-func (n *Inventory) split(uid types.UID, vms []plan.VM, ask *plan.Query) (ours, others []plan.VM) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	var known *records
-	var shown []bool
-	for i := range vms {
-		vm := &vms[i]
-		is := n.requests.isProven(uid, vm.MoRef, vm.InstanceUUID) || n.requests.isMade(uid, vm)
-		if !is {
-			if known == nil {
-				known = n.recordsOf(ask)
-			}
-			if is = lists(known.members, vm); is && !ask.Preview {
-				n.requests.evidence.proofs[vm.MoRef] = proof{uid, vm.InstanceUUID}
-			}
-		}
-		if is = is && !vm.IsTemplate; is {
-			delete(n.requests.evidence.strays, vm.MoRef)
-		}
-		if !is && shown == nil {
-			shown = make([]bool, len(vms))
-			for j := range i {
-				shown[j] = true
-			}
-		}
-		if shown != nil {
-			shown[i] = is
+// formers returns VMs with the instanceUuids of a group's, in vCenter or not: those that it shows, those that are missing, and those that were destroyed.
+// Of several with one instanceUuid it has two at most. The caller holds mu.
+func (n *Inventory) formers(uid types.UID) map[string][]former {
+	all := map[string][]former{}
+	add := func(id plan.VMID, file string) {
+		if len(all[id.InstanceUUID]) < 2 {
+			all[id.InstanceUUID] = append(all[id.InstanceUUID], former{moRef: id.MoRef, file: file})
 		}
 	}
-	if shown == nil {
-		return vms, nil
-	}
-	for i := range vms {
-		if shown[i] {
-			ours = append(ours, vms[i])
-		} else {
-			others = append(others, vms[i])
+	if g := n.objects.groups[uid]; g != nil {
+		for _, m := range g.refs {
+			add(m.VMID(), m.File)
 		}
 	}
-	return ours, others
+	n.MissingVMs.each(add)
+	return all
+}
+
+// formerOf returns what became of another VM with the instanceUuid of this one, and its .vmx file. The status comes first, then what this process knows.
+// The caller holds mu.
+func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]former) (fate plan.Fate, file string) {
+	recorded, is := known.former[vm.InstanceUUID]
+	if is = is && recorded.moRef != vm.MoRef; is && !recorded.gone {
+		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), recorded.file
+	}
+	for _, x := range formers[vm.InstanceUUID] {
+		if x.moRef != vm.MoRef {
+			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), x.file
+		}
+	}
+	if is {
+		return plan.HasVanished, recorded.file
+	}
+	return "", ""
+}
+
+// fateOf returns what became of a VM that a record names, for the VM of. vCenter has one VM with an instanceUuid. So another one that it shows is the same
+// VM under its former moRef, unless the stamp of one of them says that vCenter changed it. The caller holds mu.
+func (n *Inventory) fateOf(id plan.VMID, of string) plan.Fate {
+	shown := n.objects.members[id.MoRef]
+	if shown != nil && shown.InstanceUUID != id.InstanceUUID {
+		shown = nil
+	}
+	unstamped := shown == nil && n.objects.unmanaged[id.MoRef].instanceUUID == id.InstanceUUID
+	own := ""
+	if its := n.objects.members[of]; its != nil {
+		own = its.Own
+	}
+	fate, missing := n.MissingVMs.fateOf(id)
+	switch {
+	case plan.VCenterOf(id.MoRef) != "" && !missing: // in quarantine, or on standby
+		return plan.Left
+	case shown != nil && shown.Own != own, unstamped && id.InstanceUUID != own:
+		return plan.There
+	case shown != nil:
+		return plan.Sought
+	}
+	return fate
 }
 
 // records has what a group's status lists, for look-ups: anybody can write the group's stamp into any number of VMs. It is made when a VM needs it.
@@ -122,143 +192,3 @@ func (n *Inventory) recordsOf(ask *plan.Query) *records {
 
 // straysMost bounds the strays that a group is told of, beyond those that concern its ordinals or its status.
 const straysMost = 2 * v1alpha1.MaxStrays
-
-// weigh decides about the VMs with the group's stamp that split didn't find to be the group's. in are the moRefs of the group's folder and of its
-// quarantine folder; unknown reports whether these aren't known. The caller holds mu.
-func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query, in []string, unknown bool) (all []plan.VM, strays []plan.Stray) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	e, known := &n.requests.evidence, n.recordsOf(ask)
-	formers := n.formers(ref.UID)
-	all = slices.Clip(ours)
-	filled := make(map[int32]bool, len(ours))
-	for i := range ours {
-		filled[ours[i].Ordinal] = filled[ours[i].Ordinal] || ours[i].Quarantined.IsZero()
-	}
-	for i := range others {
-		vm := &others[i]
-		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
-			Recorded: n.requests.isProven(ref.UID, vm.MoRef, vm.InstanceUUID) || lists(known.members, vm),
-			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
-			Listed:   slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool { return s.MoRef == vm.MoRef && sameVM(s.InstanceUUID, vm.InstanceUUID) })}
-		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder && vm.VCenter == n.vcenter)
-		c.Former, c.FormerFile = n.formerOf(vm, known, formers)
-		c.Moved = plan.VCenterOf(known.former[vm.InstanceUUID].moRef) != "" && c.Former != ""
-		if a, read := e.arrivals[vm.MoRef]; read && a.instanceUUID == vm.InstanceUUID {
-			c.Arrival = a.Arrival
-		}
-		proven, stray := plan.Weigh(ref.Name, &c)
-		if proven != "" {
-			all = append(all, *vm)
-			filled[vm.Ordinal] = filled[vm.Ordinal] || vm.Quarantined.IsZero()
-			if !ask.Preview {
-				n.requests.prove(ref.UID, vm)
-			}
-			continue
-		}
-		if len(strays) < straysMost || stray.Holds || c.Listed {
-			stray.Path = n.objects.places.path(vm.Folder, vm.Name)
-			strays = append(strays, *stray)
-		}
-		switch {
-		case ask.Preview:
-		case !stray.Pending:
-			if is := (proof{ref.UID, vm.InstanceUUID}); e.strays[vm.MoRef] != is {
-				e.strays[vm.MoRef] = is
-				delete(n.requests.adoptions, ref.UID)
-			}
-		case !c.Arrival.Read:
-			n.seekLocked(Sought{VMID: plan.VMID{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID}, UID: ref.UID, Patient: c.InFolder || c.Former != ""})
-		}
-	}
-	if len(all) > len(ours) {
-		slices.SortFunc(all, compareVMs)
-	}
-	return all, strays
-}
-
-// prove records that a VM is a group's. A member that was missing under another moRef is there again. The caller holds mu.
-func (q *requests) prove(uid types.UID, vm *plan.VM) {
-	q.evidence.proofs[vm.MoRef] = proof{uid, vm.InstanceUUID}
-	delete(q.evidence.strays, vm.MoRef)
-	delete(q.evidence.sought, vm.MoRef)
-	delete(q.ruleChecks, uid)
-	delete(q.adoptions, uid)
-	for id := range q.missing.all {
-		if id.InstanceUUID == vm.InstanceUUID && id.MoRef != vm.MoRef {
-			q.missing.finish(id, plan.Actor{})
-		}
-	}
-}
-
-// formers returns VMs with the instanceUuids of a group's, in vCenter or not: those that it shows, those that are missing, and those that were destroyed.
-// Of several with one instanceUuid it has two at most. The caller holds mu and requests.mu.
-func (n *Inventory) formers(uid types.UID) map[string][]former {
-	all := map[string][]former{}
-	add := func(instanceUUID, moRef, file string) {
-		if len(all[instanceUUID]) < 2 {
-			all[instanceUUID] = append(all[instanceUUID], former{moRef: moRef, file: file})
-		}
-	}
-	if g := n.objects.groups[uid]; g != nil {
-		for moRef, m := range g.refs {
-			add(m.InstanceUUID, moRef, m.File)
-		}
-	}
-	for id, m := range n.requests.missing.all {
-		add(id.InstanceUUID, id.MoRef, m.File)
-	}
-	for key := range n.requests.missing.destroyed {
-		moRef, instanceUUID, _ := strings.Cut(key, "/")
-		add(instanceUUID, moRef, "")
-	}
-	return all
-}
-
-// formerOf returns what became of another VM with the instanceUuid of this one, and its .vmx file. The status comes first, then what this process knows.
-// The caller holds mu and requests.mu.
-func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]former) (fate plan.Fate, file string) {
-	recorded, is := known.former[vm.InstanceUUID]
-	if is = is && recorded.moRef != vm.MoRef; is && !recorded.gone {
-		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), recorded.file
-	}
-	for _, x := range formers[vm.InstanceUUID] {
-		if x.moRef != vm.MoRef {
-			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), x.file
-		}
-	}
-	if is {
-		return plan.HasVanished, recorded.file
-	}
-	return "", ""
-}
-
-// fateOf returns what became of a VM that a record names, for the VM of. vCenter has one VM with an instanceUuid. So another one that it shows is the same
-// VM under its former moRef, unless the stamp of one of them says that vCenter changed it. The caller holds mu and requests.mu.
-func (n *Inventory) fateOf(id plan.VMID, of string) plan.Fate {
-	shown := n.objects.members[id.MoRef]
-	if shown != nil && shown.InstanceUUID != id.InstanceUUID {
-		shown = nil
-	}
-	unstamped := shown == nil && n.objects.unmanaged[id.MoRef].instanceUUID == id.InstanceUUID
-	missing, own := &n.requests.missing, ""
-	if its := n.objects.members[of]; its != nil {
-		own = its.Own
-	}
-	m := missing.find(id)
-	switch {
-	case plan.VCenterOf(id.MoRef) != "" && m == nil: // in quarantine, or on standby
-		return plan.Left
-	case shown != nil && shown.Own != own, unstamped && id.InstanceUUID != own:
-		return plan.There
-	case shown != nil:
-		return plan.Sought
-	case missing.destroyed[id.MoRef+"/"+id.InstanceUUID]:
-		return plan.Destroyed
-	case m != nil && m.How != "":
-		return plan.HasVanished
-	case m == nil && missing.isDone(id):
-		return plan.Left
-	}
-	return plan.Sought
-}

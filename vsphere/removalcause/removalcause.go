@@ -5,7 +5,7 @@
 //
 //	what is known                                                           verdict
 //	----------------------------------------------------------------------  ---------------------------------------------
-//	this server has ended its Destroy (inventory.Destroyed)                 destroyed
+//	this server has ended its Destroy (MissingVMs.Destroyed)                destroyed
 //	VmRemovedEvent in a chain with a TaskEvent of VirtualMachine.destroy,   destroyed
 //	  Folder.destroy or VirtualApp.destroy
 //	VmRemovedEvent with anything else in its chain, or nothing              vanished: unregistered, its host removed, …
