@@ -25,6 +25,7 @@ type vcenter struct {
 	events  []types.BaseEvent
 	late    time.Time // when the events can be read
 	refuses error
+	until   time.Time // when it no longer refuses; never if it is zero
 	queries int
 	read    bool
 	sought  []inventory.Sought
@@ -49,7 +50,7 @@ func (v *vcenter) RoundTrip(_ context.Context, req, res soap.HasFault) error {
 	switch r := req.(type) {
 	case *methods.CreateCollectorForEventsBody:
 		v.read = false
-		if v.queries++; v.refuses != nil {
+		if v.queries++; v.refuses != nil && (v.until.IsZero() || time.Now().Before(v.until)) {
 			return v.refuses
 		}
 		if of := r.Req.Filter.Entity; of == nil || of.Entity.Value != "vm-7" {
@@ -140,7 +141,7 @@ func TestOnlyAMissingPrivilegeCountsAsNoEvent(t *testing.T) {
 		}
 		busy := newVCenter("server", event(&types.VmCreatedEvent{}, 1, time.Now(), "backup"))
 		busy.refuses = soap.WrapVimFault(&types.InvalidState{})
-		time.AfterFunc(2*time.Minute, func() { busy.refuses = nil })
+		busy.until = time.Now().Add(2 * time.Minute)
 		busy.find(t, 90*time.Second)
 		if len(busy.told) != 0 {
 			t.Errorf("while vCenter refuses: got %+v; want no answer", busy.told)
