@@ -12,7 +12,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -22,17 +21,17 @@ func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T
 		moRef := p.member(0).MoRef
 		_, err := w.AddAttribute("theirs")
 		w.must(err)
-		p.do(preparing(p.vm(moRef), attributes("theirs", "x")))
+		p.do(preparing(p.vm(moRef), withAttributes("theirs", "x")))
 		w.must(w.SetExtraConfig("web-0", stamp.Key, strings.Replace(w.stampOf("web-0"), "theirs", "forgotten", 1))) // now it is an unmanaged VM's
 		p.until("the stamp is seen", func() bool { return strings.Contains(p.vm(moRef).Prepared, "forgotten") })
 		for _, c := range []struct {
 			spec v1alpha1.VmGroupSpec
 			has  map[string]string
 		}{
-			{attributes("owner", "shop", "tier", "web"), map[string]string{"owner": "shop", "tier": "web", "theirs": "x"}},
-			{attributes("owner", "billing", "tier", "web"), map[string]string{"owner": "billing", "tier": "web", "theirs": "x"}},
-			{attributes("owner", "billing"), map[string]string{"owner": "billing", "theirs": "x"}},
-			{attributes(), map[string]string{"theirs": "x"}},
+			{withAttributes("owner", "shop", "tier", "web"), map[string]string{"owner": "shop", "tier": "web", "theirs": "x"}},
+			{withAttributes("owner", "billing", "tier", "web"), map[string]string{"owner": "billing", "tier": "web", "theirs": "x"}},
+			{withAttributes("owner", "billing"), map[string]string{"owner": "billing", "theirs": "x"}},
+			{withAttributes(), map[string]string{"theirs": "x"}},
 		} {
 			p.do(preparing(p.vm(moRef), c.spec))
 			if has := w.attributes("web-0"); !maps.Equal(has, c.has) {
@@ -55,11 +54,11 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesToCreate(t *testing.T) {
 		var all sync.WaitGroup
 		for i, p := range []*process{one, two} {
 			p.until("both are seen", func() bool { return len(p.state().VMs) == 2 })
-			all.Go(func() { p.do(preparing(vms[i], attributes("owner", "shop", "tier", "web"))) })
+			all.Go(func() { p.do(preparing(vms[i], withAttributes("owner", "shop", "tier", "web"))) })
 		}
 		all.Wait()
 		for _, name := range []string{"web-0", "web-1"} {
-			if has := w.attributes(name); !maps.Equal(has, attributes("owner", "shop", "tier", "web").CustomAttributes) {
+			if has := w.attributes(name); !maps.Equal(has, withAttributes("owner", "shop", "tier", "web").CustomAttributes) {
 				t.Errorf("%s has the custom attributes %v; want those of the spec", name, has)
 			}
 		}
@@ -68,7 +67,7 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesToCreate(t *testing.T) {
 
 func TestARetryMakesUpForALostReplyToAnAttribute(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
-		spec := attributes("owner", "shop", "tier", "web")
+		spec := withAttributes("owner", "shop", "tier", "web")
 		moRef := p.member(0).MoRef
 		for _, call := range []string{"AddCustomFieldDef", "SetField", "ReconfigVM_Task"} {
 			w.LoseReply(call, 1)
@@ -95,31 +94,14 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreReported(t *testing.T)
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.NeedsOperator || !strings.Contains(f.Message, `"owner"`) {
+		if f := p.fault(preparing(vm, withAttributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.NeedsOperator || !strings.Contains(f.Message, `"owner"`) {
 			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, vcfault.ReasonAttributeConflict, `"owner"`)
 		}
 		w.Deny("AddCustomFieldDef", "Global.ManageCustomFields")
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
+		if f := p.fault(preparing(vm, withAttributes("owner", "shop"))); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
 			t.Errorf("got the fault %+v; want %s, with %q", f, vcfault.ReasonMissingPrivilege, "Global.ManageCustomFields")
 		}
 		w.HealCalls()
-		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
+		p.do(preparing(p.vm(vm.MoRef), withAttributes("owner", "shop")))
 	})
-}
-
-func TestAttributesOfVMsPrecedeThoseOfAllObjectsAndThoseOfOtherTypesDoNotCount(t *testing.T) {
-	t.Parallel()
-	defs := []vim.CustomFieldDef{
-		{Key: 1, Name: "a", ManagedObjectType: "HostSystem"}, {Key: 2, Name: "a"}, {Key: 3, Name: "a", ManagedObjectType: session.VMType},
-		{Key: 4, Name: "b"}, {Key: 5, Name: "c", ManagedObjectType: "HostSystem"},
-	}
-	for name, key := range map[string]int32{"a": 3, "b": 4, "c": 0, "d": 0} {
-		got := int32(0)
-		if def := defOf(defs, name); def != nil {
-			got = def.Key
-		}
-		if got != key {
-			t.Errorf("the attribute %s has the key %d; want %d", name, got, key)
-		}
-	}
 }

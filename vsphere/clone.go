@@ -1,6 +1,6 @@
 // This file clones a member, in the order of the work: the steps (cloneSteps) fill the clone spec, and then the task runs. clonebuilder.go has the
-// state that the steps share, lookups.go the answers that they keep, and clonerefusal.go what follows a refusal. source.go, hardware.go, nics.go,
-// networks.go, storagepolicies.go, storagedrs.go, hostcapacity.go, owner.go and clonedisks.go each have one noun of a clone.
+// state that the steps share, lookups.go the answers that they keep, and clonerefusal.go what follows a refusal. networks.go, owner.go and clonedisks.go
+// each have one noun of a clone; the others are packages: vsphere/source, vsphere/hardware, vsphere/places and vsphere/hosts.
 
 package vsphere
 
@@ -20,10 +20,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -94,23 +98,23 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 //	Linked               child disks of the template's current snapshot
 //	Linked, snapshot     child disks of the named snapshot; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
 func (b *cloneBuilder) fillSource(ctx context.Context) error {
-	key := sourceKey{inventory.VMRef(b.clone.Template), b.clone.Fingerprint}
+	key := source.Key{Ref: inventory.VMRef(b.clone.Template), Fingerprint: b.clone.Fingerprint}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
+		ask := func() (*source.Source, error) { return source.Read(ctx, s, key.Ref) }
 		clone := b.details.Spec.Clone
 		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {
 			b.source, err = b.lookups.sources.Get(ctx, s, key, knownFor, ask)
 			return err
 		}
-		snapshot, err := session.LookUpIn(ctx, s, &b.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
-			return findSnapshot(x.snapshots, clone, b.details.Spec.Template)
+		snapshot, err := session.LookUpIn(ctx, s, &b.lookups.sources, key, ask, func(x *source.Source) (types.ManagedObjectReference, error) {
+			return source.FindSnapshot(x.Snapshots, clone, b.details.Spec.Template)
 		})
 		if err != nil {
 			return err
 		}
 		// The clone also gets the configuration of the snapshot, whose cores and adapters may differ from the template's.
-		key := sourceKey{ref: snapshot}
-		b.source, err = b.lookups.sources.Get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
+		key := source.Key{Ref: snapshot}
+		b.source, err = b.lookups.sources.Get(ctx, s, key, knownFor, func() (*source.Source, error) { return source.Read(ctx, s, snapshot) })
 		b.spec.Snapshot = &snapshot
 		b.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
 		if clone.Mode == v1alpha1.CloneLinked {
@@ -123,7 +127,7 @@ func (b *cloneBuilder) fillSource(ctx context.Context) error {
 // fillSize sets the clone's CPUs and memory, and the instanceUuid that its stamp names.
 func (b *cloneBuilder) fillSize(_ context.Context) error {
 	b.spec.Config = &types.VirtualMachineConfigSpec{
-		NumCPUs: b.clone.CPU, NumCoresPerSocket: b.source.cores(b.clone.CPU), MemoryMB: b.clone.MemoryMB, InstanceUuid: b.id,
+		NumCPUs: b.clone.CPU, NumCoresPerSocket: b.source.Cores(b.clone.CPU), MemoryMB: b.clone.MemoryMB, InstanceUuid: b.id,
 	}
 	return nil
 }
@@ -135,19 +139,19 @@ func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 		config.NumCoresPerSocket = &h.CoresPerSocket
 	}
 	config.CpuHotAddEnabled, config.MemoryHotAddEnabled = h.CPUHotAdd, h.MemoryHotAdd
-	allocate(config, &h)
+	hardware.Allocate(config, &h)
 	if h.SecureBoot != nil || h.BootDelaySeconds > 0 {
 		config.BootOptions = &types.VirtualMachineBootOptions{EfiSecureBootEnabled: h.SecureBoot, BootDelay: 1000 * int64(h.BootDelaySeconds)}
 	}
-	if h.BootFirst == v1alpha1.BootNetwork && len(b.source.nics())+len(b.details.Spec.Networks) == 0 {
+	if h.BootFirst == v1alpha1.BootNetwork && len(b.source.NICs())+len(b.details.Spec.Networks) == 0 {
 		return b.unfit("has no network adapter to boot from: set spec.networks, or remove spec.hardware.bootFirst")
 	}
-	bios := b.source.firmware == string(types.GuestOsDescriptorFirmwareTypeBios)
+	bios := b.source.Firmware == string(types.GuestOsDescriptorFirmwareTypeBios)
 	if h.SecureBoot != nil && *h.SecureBoot && bios {
 		return b.unfit("boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot")
 	}
-	version := max(b.source.version, h.Version) // at the first power-on
-	if len(h.PCIDevices) > 0 && b.source.version > 0 && version < v1alpha1.MinPCIDeviceVersion {
+	version := max(b.source.Version, h.Version) // at the first power-on
+	if len(h.PCIDevices) > 0 && b.source.Version > 0 && version < v1alpha1.MinPCIDeviceVersion {
 		return b.unfit("has hardware version %d, and PCI devices need %d: set spec.hardware.version, or remove spec.hardware.pciDevices", version, v1alpha1.MinPCIDeviceVersion)
 	}
 	if !h.VTPM {
@@ -156,11 +160,11 @@ func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 	if bios {
 		return b.unfit("boots with BIOS, which has no virtual TPM: use a template that boots with EFI, or remove spec.hardware.vtpm")
 	}
-	if b.source.version > 0 && version < v1alpha1.MinVTPMVersion {
+	if b.source.Version > 0 && version < v1alpha1.MinVTPMVersion {
 		return b.unfit("has hardware version %d, and a virtual TPM needs %d: set spec.hardware.version, or remove spec.hardware.vtpm", version, v1alpha1.MinVTPMVersion)
 	}
 	return b.Call(ctx, func(_ context.Context, s *session.Session) error {
-		if b.source.hasTPM() && !s.Has(session.TPMPolicy) {
+		if b.source.HasTPM() && !s.Has(session.TPMPolicy) {
 			return b.unfit("has a virtual TPM, whose secrets this vCenter copies to each clone: remove it from the template, so that each member gets its own, or upgrade vCenter to API version 8.0.0.1 or newer")
 		}
 		return nil
@@ -206,7 +210,7 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 // checkVersion checks that hosts of the member's cluster have spec.hardware.version, because the VM is upgraded only after its clone.
 func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 	wanted := b.details.Spec.Hardware.Version
-	if wanted <= b.source.version {
+	if wanted <= b.source.Version {
 		return nil
 	}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -218,13 +222,13 @@ func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 		if !found {
 			return nil
 		}
-		ask := func() (*upgrades, error) { return readUpgrades(ctx, s, owner) }
-		b.upgrades, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (*upgrades, error) {
-			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter lists no version, the upgrade itself shows whether the hosts have it
+		ask := func() (*hardware.Upgrades, error) { return hardware.ReadUpgrades(ctx, s, owner) }
+		b.upgrades, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *hardware.Upgrades) (*hardware.Upgrades, error) {
+			if len(x.Versions) == 0 || slices.Contains(x.Versions, wanted) { // if vCenter lists no version, the upgrade itself shows whether the hosts have it
 				return x, nil
 			}
 			return nil, vcfault.ForOperator(vcfault.ReasonNotSupported, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
-				x.cluster, wanted, x.versions[len(x.versions)-1])
+				x.Cluster, wanted, x.Versions[len(x.Versions)-1])
 		})
 		return err
 	})
@@ -298,12 +302,12 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 	if err != nil {
 		return err
 	}
-	b.compatible, at.Profile = allowed.compatible, profileOf(allowed.id)
-	if allowed.encrypts {
+	b.compatible, at.Profile = allowed.Compatible, places.Profile(allowed.ID)
+	if allowed.Encrypts {
 		if b.details.Spec.Clone.Mode == v1alpha1.CloneLinked {
 			return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The storage policy %q encrypts, and vCenter does not encrypt a linked clone, whose disks it shares with the template: set clone.mode: Full, or another spec.placement.storagePolicy.", p.StoragePolicy)
 		}
-		at.Profile, b.encrypt = nil, map[string]string{"": allowed.id}
+		at.Profile, b.encrypt = nil, map[string]string{"": allowed.ID}
 	}
 	if b.pod != nil { // Storage DRS chooses
 		return nil
@@ -313,19 +317,19 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 
 // choosePolicyDatastore keeps the default datastore if it satisfies the policy and can be used, and otherwise takes the best one that does. It
 // never overrides the spec.
-func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, allowed *policy, all *places.Storage) error {
+func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, allowed *places.Policy, all *places.Storage) error {
 	p, at := b.details.Spec.Placement, &b.spec.Location
 	reached, err := b.lookups.reachOf(ctx, s, b.datacenter, *at.Pool)
 	if err != nil {
 		return err
 	}
-	fits := allowed.fitting(all, reached)
-	taken := b.source.datastores(all)
+	fits := allowed.Fitting(all, reached)
+	taken := b.source.Datastores(all)
 	if at.Datastore != nil {
 		taken = []types.ManagedObjectReference{*at.Datastore}
 	}
 	misfit := func(ref types.ManagedObjectReference) bool {
-		return !allowed.compatible[ref.Value] || p.Datastore == "" && !slices.ContainsFunc(fits, func(t *places.Object) bool { return t.Ref == ref })
+		return !allowed.Compatible[ref.Value] || p.Datastore == "" && !slices.ContainsFunc(fits, func(t *places.Object) bool { return t.Ref == ref })
 	}
 	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
 		return nil
@@ -360,7 +364,7 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 		}
 		b.backings = append(b.backings, backing)
 	}
-	b.spec.Config.DeviceChange = nicChanges(b.source.nics(), b.backings, 0)
+	b.spec.Config.DeviceChange = hardware.ReplaceNICs(b.source.NICs(), b.backings, 0)
 	return nil
 }
 
@@ -396,7 +400,7 @@ func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	var options []types.BaseOptionValue
 	if b.details.Spec.CustomizationSpec != "" {
 		key = guest.OwnMetadataKey
-	} else if b.source.vApp {
+	} else if b.source.VApp {
 		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
 	}
 	metadata, err := guest.Metadata(key, b.ref, b.action, b.id, nil, nil)
@@ -421,12 +425,12 @@ func (b *cloneBuilder) unset(set []types.BaseOptionValue) (options []types.BaseO
 	hidden := []string{guest.MetadataKey, guest.UserDataKey} // from cloud-init, with a customization specification
 	for _, key := range guest.Keys() {
 		isSet := slices.ContainsFunc(set, func(o types.BaseOptionValue) bool { return o.GetOptionValue().Key == key })
-		if !isSet && (b.source.former.Configured || b.details.Spec.CustomizationSpec != "" && slices.Contains(hidden, key)) {
+		if !isSet && (b.source.Former.Configured || b.details.Spec.CustomizationSpec != "" && slices.Contains(hidden, key)) {
 			options = append(options, guest.Unset(key)...)
 		}
 	}
-	if b.source.former.deployed {
-		options = append(options, &types.OptionValue{Key: deployedKey, Value: ""})
+	if b.source.Former.Deployed {
+		options = append(options, &types.OptionValue{Key: library.DeployedKey, Value: ""})
 	}
 	return options
 }
@@ -479,7 +483,7 @@ func (b *cloneBuilder) fillCustomization(ctx context.Context) error {
 func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
 	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
-		if has, want := len(b.source.nics()), len(spec.NicSettingMap); has != want {
+		if has, want := len(b.source.NICs()), len(spec.NicSettingMap); has != want {
 			return vcfault.ForOperator(vcfault.ReasonCustomizationSpecUnfit, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
 				name, want, b.details.Spec.Template, has)
 		}
@@ -527,7 +531,7 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 		DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
 	}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		all, err := recommendedDatastores(ctx, s, b.pod, spec)
+		all, err := places.RecommendDatastores(ctx, s, b.pod, spec)
 		if err != nil {
 			return err
 		}
@@ -549,10 +553,10 @@ func (b *cloneBuilder) fillDisks() {
 	if at.Disk = nil; len(at.Profile) == 0 {
 		return
 	}
-	for _, disk := range b.source.disks() {
+	for _, disk := range b.source.Disks() {
 		to := at.Datastore
 		if to == nil {
-			to = datastoreOf(disk)
+			to = source.DatastoreOf(disk)
 		}
 		if to != nil {
 			at.Disk = append(at.Disk, types.VirtualMachineRelocateSpecDiskLocator{
@@ -567,7 +571,7 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	spec, c := b.details.Spec, b.spec.Config
 	b.given = nil
 	if spec.RootDisk != nil {
-		root := disks.First("", b.source.devices)
+		root := disks.First("", b.source.Devices)
 		if root == nil {
 			return vcfault.ForOperator(vcfault.ReasonTemplateUnfit, "The template %q has no disk that could grow: remove spec.rootDisk.", spec.Template)
 		}
@@ -591,7 +595,7 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 			return err
 		}
 	}
-	changes, records, err := disks.Add(b.source.devices, wanted, "The template "+spec.Template)
+	changes, records, err := disks.Add(b.source.Devices, wanted, "The template "+spec.Template)
 	if err != nil {
 		return err
 	}
@@ -628,19 +632,19 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 		}
 		cluster := c.Owner[*b.spec.Location.Pool]
 		version := b.details.Spec.Hardware.Version
-		if !b.inventory.Unplaced(cluster.Value) && !b.upgrades.mixed(version) { // DRS chooses a host at power-on
+		if !b.inventory.Unplaced(cluster.Value) && !b.upgrades.Mixed(version) { // DRS chooses a host at power-on
 			return nil
 		}
-		all, err := b.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })
+		all, err := b.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]hosts.Host, error) { return hosts.Read(ctx, s, cluster) })
 		if err != nil {
 			return err
 		}
-		all = slices.DeleteFunc(slices.Clone(all), func(h cloneHost) bool { return !b.upgrades.have(version, h.ref) })
+		all = slices.DeleteFunc(slices.Clone(all), func(h hosts.Host) bool { return !b.upgrades.Have(version, h.Ref) })
 		b.inFlight.Place(b.ref.UID, b.action.Key, func(on map[string]int) *types.ManagedObjectReference {
 			for host, n := range b.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n
 			}
-			b.spec.Location.Host = b.capacity.Choose(all, on, b.spec.Location.Datastore, addedNetworks(b.spec.Config.DeviceChange))
+			b.spec.Location.Host = b.capacity.Choose(all, on, b.spec.Location.Datastore, hardware.AddedNetworks(b.spec.Config.DeviceChange))
 			return b.spec.Location.Host
 		})
 		return nil
@@ -655,7 +659,7 @@ func (b *cloneBuilder) begin(ctx context.Context) (*types.TaskInfo, error) {
 		spec, config := b.spec, *b.spec.Config
 		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(b.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
-		if b.source.hasTPM() && s.Has(session.TPMPolicy) {
+		if b.source.HasTPM() && s.Has(session.TPMPolicy) {
 			spec.TpmProvisionPolicy = string(types.VirtualMachineCloneSpecTpmProvisionPolicyReplace)
 		}
 		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(b.clone.Template), Folder: inventory.FolderRef(b.clone.Folder), Name: b.action.Key, Spec: spec})
@@ -674,7 +678,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.clone.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.clone.Fingerprint, Template: b.details.Spec.Template,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: plan.PreparationDue(b.details.Prepared, b.encrypt),
-		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
+		Disks: disks.Keys(b.source.Devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
 		Allocation: plan.AllocationOf(b.details.Spec), ClonedFor: plan.ClonedFor(b.details.Spec, b.clone.Revision, b.clone.Fingerprint),
 	}
 }

@@ -10,8 +10,10 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 )
 
 // cloneBuilder builds a clone spec, and clones the member. It makes calls for a step, or for a preview.
@@ -35,9 +37,9 @@ type cloneBuilder struct {
 	// encrypt has the policies that encrypt the VM before its first power-on (plan.Preparation).
 	encrypt map[string]string
 	// source is the template, or its snapshot.
-	source *source
+	source *source.Source
 	// upgrades are the hardware versions of the member's cluster; nil if the member needs no upgrade.
-	upgrades *upgrades
+	upgrades *hardware.Upgrades
 	// backings connect the adapters to spec.networks. kept reports that the clone keeps adapters of the template for them.
 	backings []types.BaseVirtualDeviceBackingInfo
 	kept     bool

@@ -50,30 +50,30 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 		}
 		named = all.Of(among[i].Ref)
 	}
-	p := &policy{}
+	p := &places.Policy{}
 	if name := cmp.Or(w.Disk.StoragePolicy, b.details.Spec.Placement.StoragePolicy); name != "" {
 		if p, err = b.lookups.policyOf(ctx, b.client, s, b.datacenter, name, "the storagePolicy of spec.disks"); err != nil {
 			return err
 		}
-		if w.Profile = profileOf(p.id); named == nil {
-			w.Compatible = p.compatible
+		if w.Profile = places.Profile(p.ID); named == nil {
+			w.Compatible = p.Compatible
 		}
-		if p.encrypts {
-			w.Encrypts = p.id
+		if p.Encrypts {
+			w.Encrypts = p.ID
 		}
 	}
 	switch own := b.spec.Location.Datastore; {
-	case named == nil && (w.Disk.StoragePolicy == "" || own != nil && p.compatible[own.Value]):
+	case named == nil && (w.Disk.StoragePolicy == "" || own != nil && p.Compatible[own.Value]):
 		return nil
 	case named == nil:
 		reached, err := b.lookups.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
 		if err != nil {
 			return err
 		}
-		if fits := p.fitting(all, reached); len(fits) > 0 {
+		if fits := p.Fitting(all, reached); len(fits) > 0 {
 			named = slices.MinFunc(fits, places.Best)
 		}
-	case w.Disk.StoragePolicy != "" && !p.compatible[named.Ref.Value]:
+	case w.Disk.StoragePolicy != "" && !p.Compatible[named.Ref.Value]:
 		named = nil
 	}
 	if named == nil {

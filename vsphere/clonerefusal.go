@@ -14,6 +14,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -44,8 +46,8 @@ func (b *cloneBuilder) dropDeniedFields(err error) bool {
 // keepTemplateAdapters keeps adapters of the template if vCenter refused the clone because the template boots from one, and reports whether to try
 // the clone again. (fog-vsphere always keeps them: fog/fog-vsphere#98.)
 func (b *cloneBuilder) keepTemplateAdapters(err error) bool {
-	keep := min(len(b.source.nics()), len(b.backings))
-	if keep == 0 || b.kept || !refusedForBootOrder(err) {
+	keep := min(len(b.source.NICs()), len(b.backings))
+	if keep == 0 || b.kept || !hardware.RefusedForBootOrder(err) {
 		return false
 	}
 	config := b.spec.Config
@@ -53,13 +55,13 @@ func (b *cloneBuilder) keepTemplateAdapters(err error) bool {
 		_, is := c.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
 		return is
 	})
-	b.kept, config.DeviceChange = true, append(nicChanges(b.source.nics(), b.backings, keep), others...)
+	b.kept, config.DeviceChange = true, append(hardware.ReplaceNICs(b.source.NICs(), b.backings, keep), others...)
 	return true
 }
 
 // clearHost leaves the choice of host to vCenter if the chosen host may be the reason of the refusal, and reports whether to try the clone again.
 func (b *cloneBuilder) clearHost(err error) bool {
-	if b.spec.Location.Host == nil || !mayBeHosts(err) {
+	if b.spec.Location.Host == nil || !hosts.MayBeBlamed(err) {
 		return false
 	}
 	b.spec.Location.Host = nil
@@ -141,7 +143,7 @@ func (b *cloneBuilder) refusal(err error) error {
 	var e *vcfault.Error
 	var depends plan.FaultScope
 	switch {
-	case refusedForBootOrder(err):
+	case hardware.RefusedForBootOrder(err):
 		depends = plan.OnTemplate | plan.OnNetworks
 		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):

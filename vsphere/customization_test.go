@@ -10,6 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -72,7 +73,7 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		if e := vctest.AsError(p.Do(t.Context(), long, a)); e == nil || e.Reason != vcfault.ReasonComputerNameTooLong || !vctest.Mentions(e.Message, a.Key, "15") {
 			t.Errorf("got the error %v; want %s, with the name and the limit of 15 characters", e, vcfault.ReasonComputerNameTooLong)
 		}
-		from := &source{devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
+		from := &source.Source{Devices: []vim.BaseVirtualDevice{&vim.VirtualVmxnet3{}, &vim.VirtualVmxnet3{}}}
 		b := &cloneBuilder{source: from, details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Template: "ubuntu"}}}
 		err := b.mapAdapters("linux", &vim.CustomizationSpec{NicSettingMap: make([]vim.CustomizationAdapterMapping, 1)})
 		if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonCustomizationSpecUnfit || !vctest.Mentions(e.Message, "linux", "1 network adapters", "has 2", "spec.networks") {

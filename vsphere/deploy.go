@@ -15,6 +15,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -43,9 +44,6 @@ type deployments struct {
 // abandonedAfter is how long a process may take after a deployment for the rest: a reconfiguration, and the conversion to a template.
 const abandonedAfter = 5 * time.Minute
 
-// deployedKey is the extraConfig key of the record of a deployed template.
-const deployedKey = "codeconnect.vmworld.com.vmgroup.library"
-
 // deployedRecord names the item that a template was deployed from, and the cluster of the server, for people.
 type deployedRecord struct {
 	Item    string `json:"item"`
@@ -54,7 +52,7 @@ type deployedRecord struct {
 }
 
 // Deployed is the property with the record of a template that a server deployed from an OVF.
-func Deployed(record *string) session.Property { return session.Option(deployedKey, record) }
+func Deployed(record *string) session.Property { return session.Option(library.DeployedKey, record) }
 
 // deployedNotes returns the notes that a VM has from the beginning of its deployment.
 func deployedNotes(ovf *library.OVF) string {
@@ -183,7 +181,7 @@ func (d *deployments) fillHost(ctx context.Context, at *inventory.Settings, ovf 
 		if cluster == "" {
 			return nil
 		}
-		hosts, err := readHosts(ctx, s, owner)
+		hosts, err := hosts.Read(ctx, s, owner)
 		if err != nil {
 			return err
 		}
@@ -295,7 +293,7 @@ func (d *deployments) finish(ctx context.Context, ovf *library.OVF, vm types.Man
 	if err != nil {
 		return err
 	}
-	if err = d.reconfigure(ctx, vm, types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: deployedKey, Value: string(record)}}}); err != nil {
+	if err = d.reconfigure(ctx, vm, types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: library.DeployedKey, Value: string(record)}}}); err != nil {
 		return err
 	}
 	err = d.Call(ctx, func(ctx context.Context, s *session.Session) error {

@@ -77,7 +77,7 @@ func TestAVMIsDestroyedWithoutTheDiskOfAnother(t *testing.T) {
 
 func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
-		p.do(preparing(p.unprepared(0), attributes("owner", "shop"))) // records the disk's uuid
+		p.do(preparing(p.unprepared(0), withAttributes("owner", "shop"))) // records the disk's uuid
 		vm := p.named("web-0")
 		_, err := w.AddSnapshot("web-0", "a backup")
 		w.must(err)
@@ -92,7 +92,7 @@ func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.unprepared(0)
-		a := preparing(vm, attributes("owner", "shop"))
+		a := preparing(vm, withAttributes("owner", "shop"))
 		w.must(p.Do(context.Background(), web, a))
 		s, err := stamp.Decode(w.stampOf("web-0"))
 		w.must(err)
@@ -176,7 +176,7 @@ func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
 			return actionOn(plan.PowerOn, p.member(0))
 		},
 		"prepared": func(_ *world, p *process) plan.Action {
-			return preparing(p.unprepared(0), attributes("owner", "shop"))
+			return preparing(p.unprepared(0), withAttributes("owner", "shop"))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 				w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = c.onVSAN })
 				_, err := w.AddSnapshot("ubuntu", "base")
 				w.must(err)
-				spec := attributes("owner", "shop")
+				spec := withAttributes("owner", "shop")
 				spec.Clone.Mode = c.mode
 				for ordinal := range int32(2) {
 					a := p.shaped(ordinal, spec)
@@ -297,7 +297,7 @@ func TestTheDiskOfAVMOfTheSameNameIsKept(t *testing.T) {
 				w.must(err)
 				spec := v1alpha1.VmGroupSpec{}
 				if c.prepared {
-					spec = attributes("owner", "shop")
+					spec = withAttributes("owner", "shop")
 				}
 				spec.Clone.Mode = c.mode
 				a := p.shaped(0, spec)

@@ -45,10 +45,10 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 // MixedHosts says how many hosts of the member's cluster have its hardware version; empty if all have it, or if vCenter does not list them.
 func (d *Draft) MixedHosts() string {
 	x, version := d.b.upgrades, d.b.details.Spec.Hardware.Version
-	if !x.mixed(version) {
+	if !x.Mixed(version) {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d hosts of %s have hardware version %d", len(x.hosts[version]), len(x.all), x.cluster, version)
+	return fmt.Sprintf("%d of %d hosts of %s have hardware version %d", len(x.Hosts[version]), len(x.All), x.Cluster, version)
 }
 
 // draftInGroupFolder begins a draft in the group's folder, or in the nearest existing folder above it.
@@ -103,10 +103,10 @@ func (d *Draft) Folder() string { return d.b.clone.Folder }
 func (d *Draft) Group() *plan.Details { return d.b.details }
 
 // Devices returns the devices of the source.
-func (d *Draft) Devices() []types.BaseVirtualDevice { return d.b.source.devices }
+func (d *Draft) Devices() []types.BaseVirtualDevice { return d.b.source.Devices }
 
 // CoresPerSocket returns the cores per socket of the source; 0 if vCenter does not show them.
-func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
+func (d *Draft) CoresPerSocket() int32 { return d.b.source.PerSocket }
 
 // Network finds a network that hosts of the clone's pool have.
 func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {

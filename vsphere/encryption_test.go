@@ -71,7 +71,7 @@ func TestUntilAMemberIsEncryptedItsStampSaysThatItIsNotPrepared(t *testing.T) {
 		w.must(w.RemoveSnapshots("web-0"))
 		p.until("the snapshot is gone", func() bool {
 			_, _, vm := p.given("web-0")
-			return p.Do(t.Context(), web, preparing(vm, attributes("owner", "ann"))) == nil // what another spec adds takes nothing away
+			return p.Do(t.Context(), web, preparing(vm, withAttributes("owner", "ann"))) == nil // what another spec adds takes nothing away
 		})
 		_, _, vm := p.given("web-0")
 		if got := w.encryption("web-0"); got != "true true" || strings.HasPrefix(vm.Prepared, "-") {

@@ -46,7 +46,7 @@ func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
 }
 
 // freshReads batches the reads of steps. The shared read needs no lease; each step checks its own lease before and after it.
-type freshReads = batchedRead[types.ManagedObjectReference, freshAnswer]
+type freshReads = session.BatchedRead[types.ManagedObjectReference, freshAnswer]
 
 // freshAnswer is the answer of one read: VMs and folders, and running clones if recentTasks was asked for.
 type freshAnswer struct {

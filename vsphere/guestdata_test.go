@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -164,7 +165,7 @@ func TestACloneOfATemplateMadeFromAMemberHasNothingOfThatMember(t *testing.T) {
 				w.must(w.CloneVM("web-0", "/DC0/vm", "former"))
 				w.must(w.SetExtraConfig("former", guest.IgnitionKey, "the former's"))
 				w.must(w.SetExtraConfig("former", guest.OwnMetadataKey, ""))
-				w.must(w.SetExtraConfig("former", deployedKey, "{}"))
+				w.must(w.SetExtraConfig("former", library.DeployedKey, "{}"))
 				if c.strip != nil {
 					c.strip(w)
 				}
@@ -177,7 +178,7 @@ func TestACloneOfATemplateMadeFromAMemberHasNothingOfThatMember(t *testing.T) {
 				d, err := w.Details("web-1")
 				w.must(err)
 				set := map[string]bool{guest.UserDataKey: c.own != "" && !c.own.IsIgnition() || c.keeps, guest.IgnitionKey: c.own.IsIgnition() || c.keeps,
-					guest.MetadataKey: c.spec.CustomizationSpec == "", guest.OwnMetadataKey: c.spec.CustomizationSpec != "", deployedKey: false}
+					guest.MetadataKey: c.spec.CustomizationSpec == "", guest.OwnMetadataKey: c.spec.CustomizationSpec != "", library.DeployedKey: false}
 				for key, want := range set {
 					if (d.ExtraConfig[key] != "") != want {
 						t.Errorf("web-1 has the %s %q; want one: %t", key, d.ExtraConfig[key], want)

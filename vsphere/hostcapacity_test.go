@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -78,12 +79,12 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		for _, name := range []string{"web-0", "web-1"} {
 			w.fillHostOf(name)
 		}
-		for range 2 * RefusedOften {
+		for range 2 * hosts.RefusedOften {
 			if f := p.fault(actionOn(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("got the fault %+v for a VM that ran, and so may contain data; want %s", f, vcfault.ReasonResourceLimit)
 			}
 		}
-		for range RefusedOften { // no host has room
+		for range hosts.RefusedOften { // no host has room
 			if f := p.fault(actionOn(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonResourceLimit)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/attributes"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -62,7 +63,7 @@ func TestWhatEditsLeaveBehindInVCenterIsBounded(t *testing.T) {
 					refused++
 				}
 			}
-			most := map[string]int{"attributes": maxAttributes, "tags": 100 + 1, "categories": 20 + 1}[kind]
+			most := map[string]int{"attributes": attributes.MaxForVMs, "tags": 100 + 1, "categories": 20 + 1}[kind]
 			if made := count(); made > most || made < most/2 || refused == 0 {
 				t.Errorf("%s: %d were created, and %d edits refused; want from %d to %d, and some refused", kind, made, refused, most/2, most)
 			}

@@ -8,11 +8,14 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -21,16 +24,16 @@ const knownFor = session.KnownFor
 // lookups caches what clones look up, so that fifty clones need one answer. The answers are dropped when the session ends, and when an object
 // turns out to be gone.
 type lookups struct {
-	sources    session.Cache[sourceKey, *source]
+	sources    session.Cache[source.Key, *source.Source]
 	computes   session.Cache[string, *places.Computes]
 	reach      session.Cache[string, *places.Reach]
-	hosts      session.Cache[string, []cloneHost]
+	hosts      session.Cache[string, []hosts.Host]
 	hostGroups session.Cache[string, *hostGroups]
-	upgrades   session.Cache[string, *upgrades]
+	upgrades   session.Cache[string, *hardware.Upgrades]
 	storage    session.Cache[string, *places.Storage]
 	networks   session.Cache[string, *places.Networks]
-	policies   session.Cache[string, *storagePolicies]
-	policy     session.Cache[policyKey, *policy]
+	policies   session.Cache[string, *places.StoragePolicies]
+	policy     session.Cache[places.PolicyKey, *places.Policy]
 	customs    session.Cache[string, *types.CustomizationSpec]
 	extensions session.Cache[string, *types.Extension]
 }
@@ -97,9 +100,9 @@ type hostGroups struct {
 }
 
 // policyOf finds the storage policy that a field of the spec names.
-func (l *lookups) policyOf(ctx context.Context, client *session.Client, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
-	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, client, s) }
-	id, err := session.LookUpIn(ctx, s, &l.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
+func (l *lookups) policyOf(ctx context.Context, client *session.Client, s *session.Session, d places.Datacenter, name, field string) (*places.Policy, error) {
+	read := func() (*places.StoragePolicies, error) { return places.ReadStoragePolicies(ctx, client, s) }
+	id, err := session.LookUpIn(ctx, s, &l.policies, "", read, func(b *places.StoragePolicies) (string, error) { return b.Find(name, field) })
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (l *lookups) policyOf(ctx context.Context, client *session.Client, s *sessi
 	if err != nil {
 		return nil, err
 	}
-	return l.policy.Get(ctx, s, policyKey{id, d.Ref.Value}, knownFor, func() (*policy, error) {
+	return l.policy.Get(ctx, s, places.PolicyKey{ID: id, Datacenter: d.Ref.Value}, knownFor, func() (*places.Policy, error) {
 		policies, err := l.policies.Get(ctx, s, "", knownFor, read)
 		if err != nil {
 			return nil, err

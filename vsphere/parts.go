@@ -10,7 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/arrival"
+	"codeconnect.vmworld.com/vmgroup/vsphere/attributes"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inflight"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
@@ -34,12 +37,12 @@ type parts struct {
 	tagCache  *tagging.Cache
 	tagWatch  *tagging.Watcher
 	libraries *library.Cache
-	fields    fieldCache
-	inFlight  *inFlight
+	fields    attributes.Cache
+	inFlight  *inflight.Steps
 	troubles  troubles
 	removals  *removalcause.Finder
 	arrivals  *arrival.Finder
-	capacity  hostCapacity
+	capacity  hosts.Capacity
 	// persistent manages the persistent disks of groups.
 	persistent *disks.Persistent
 	scanTook   atomic.Int64 // the duration of the last full inventory read of confirmGone, in nanoseconds

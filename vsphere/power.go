@@ -13,6 +13,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -361,7 +362,7 @@ func (p power) reset(ctx context.Context) error {
 // host may have room, and vCenter's events show that it never ran, so it has no data.
 func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
 	others := p.inventory.OtherHosts(m.HostRef)
-	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.CountRefusal(m.MoRef) < RefusedOften {
+	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.CountRefusal(m.MoRef) < hosts.RefusedOften {
 		return false
 	}
 	p.capacity.SetFull(m.HostRef)

@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -88,9 +89,9 @@ func (p preparation) run(ctx context.Context) (err error) {
 	err = p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.config)
 	switch {
 	case now.config.VmProfile != nil:
-		err = EncryptionRefusal(err)
+		err = hardware.EncryptionRefusal(err)
 	case now.addsTPM:
-		err = TPMRefusal(err)
+		err = hardware.TPMRefusal(err)
 	}
 	return err
 }
@@ -100,20 +101,20 @@ func (p preparation) run(ctx context.Context) (err error) {
 func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepared, error) {
 	wanted := plan.PreparationIn(p.action.Details().Prepared)
 	var err error
-	if HardwareVersion(now.version) < wanted.Version {
+	if hardware.Version(now.version) < wanted.Version {
 		if now, err = p.upgrade(ctx, wanted.Version); err != nil {
 			return nil, err
 		}
 	}
-	if now.addsTPM = wanted.TPM && !HasTPM(now.devices); now.addsTPM {
-		now.config.DeviceChange = append(now.config.DeviceChange, NewTPM())
+	if now.addsTPM = wanted.TPM && !hardware.HasTPM(now.devices); now.addsTPM {
+		now.config.DeviceChange = append(now.config.DeviceChange, hardware.AddTPM())
 	}
-	devices, err := pciDevices(wanted.PCIDevices)
+	devices, err := hardware.AddPCIDevices(wanted.PCIDevices)
 	if err != nil {
 		return nil, err
 	}
 	now.config.DeviceChange = append(now.config.DeviceChange, devices...)
-	now.config.BootOptions = bootFirst(wanted.BootFirst, now.member.Stamp.Disks, now.devices)
+	now.config.BootOptions = hardware.BootFirst(wanted.BootFirst, now.member.Stamp.Disks, now.devices)
 	if wanted.Networks || wanted.Disks {
 		if now.given, err = disks.Recognize(now.given, now.devices, p.action.Key); err != nil {
 			return nil, err
@@ -122,7 +123,7 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 			return nil, err
 		}
 	}
-	Encrypt(&now.config, plan.PreparationIn(now.member.Stamp.Prepared).Encrypt, now.given, now.devices)
+	hardware.Encrypt(&now.config, plan.PreparationIn(now.member.Stamp.Prepared).Encrypt, now.given, now.devices)
 	return now, checkCloneDisks(now.member.Stamp.Disks, now.devices, p.action.Key)
 }
 
@@ -248,7 +249,7 @@ func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, de
 // guestOptions returns the extraConfig entries for the guest that need the VM's devices: its disks, and the network configuration, where the n-th
 // of spec.networks is for the n-th network adapter.
 func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice, given []plan.MemberDisk) ([]types.BaseOptionValue, error) {
-	key, macs, want := guest.MetadataKey, MACsOf(devices), len(a.Details().Spec.Networks)
+	key, macs, want := guest.MetadataKey, hardware.MACsOf(devices), len(a.Details().Spec.Networks)
 	if a.Details().Spec.CustomizationSpec != "" { // the specification configures the networks
 		key, want = guest.OwnMetadataKey, 0
 	}

@@ -22,6 +22,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -34,7 +35,7 @@ func preparing(vm plan.VM, spec v1alpha1.VmGroupSpec) plan.Action {
 	return a
 }
 
-func attributes(pairs ...string) v1alpha1.VmGroupSpec {
+func withAttributes(pairs ...string) v1alpha1.VmGroupSpec {
 	spec := v1alpha1.VmGroupSpec{CustomAttributes: map[string]string{}}
 	for i := 0; i < len(pairs); i += 2 {
 		spec.CustomAttributes[pairs[i]] = pairs[i+1]
@@ -46,7 +47,7 @@ func tagged(category string, names ...string) v1alpha1.VmGroupSpec {
 	return v1alpha1.VmGroupSpec{Tags: want(category, names...)}
 }
 
-// attributes returns a VM's custom attributes that have a value.
+// withAttributes returns a VM's custom attributes that have a value.
 func (w *world) attributes(name string) map[string]string {
 	w.t.Helper()
 	all, err := w.AttributesOf(name)
@@ -73,7 +74,7 @@ func (w *world) addTags(category string, names ...string) {
 func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		spec := attributes("owner", "shop")
+		spec := withAttributes("owner", "shop")
 		p.do(preparing(vm, spec))
 		before, calls := p.vm(vm.MoRef), w.Calls()
 		p.do(preparing(before, spec))
@@ -88,14 +89,14 @@ func TestNoStepTouchesAVMThatChangedSinceThePlanOrIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
+		if f := p.fault(preparing(vm, withAttributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		w.must(w.Destroy("web-1"))
-		if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != vcfault.ReasonGone && f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
+		if f := p.fault(preparing(gone, withAttributes("owner", "shop"))); f.Reason != vcfault.ReasonGone && f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("got the fault %+v; want %s or %s, transient", f, vcfault.ReasonGone, vcfault.ReasonConcurrentAccess)
 		}
-		other := preparing(vm, attributes("owner", "shop"))
+		other := preparing(vm, withAttributes("owner", "shop"))
 		other.Ordinal = 7
 		if f := p.fault(other); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
@@ -139,7 +140,7 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 		&vim.VirtualE1000{VirtualEthernetCard: card(4002, "c")},
 		&vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: card(4000, "a")}},
 	}
-	if macs := MACsOf(devices); !slices.Equal(macs, []string{"a", "b", "c"}) {
+	if macs := hardware.MACsOf(devices); !slices.Equal(macs, []string{"a", "b", "c"}) {
 		t.Errorf("got the MAC addresses %v; want a, b and c", macs)
 	}
 	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})
@@ -316,7 +317,7 @@ func TestTagsAndAttributesOfAnUnfinishedPreparationAreRemoved(t *testing.T) {
 		p := w.start()
 		attach := http.MethodPost + " /rest/com/vmware/cis/tagging/tag-association?~action=" + session.AttachTags
 		for name, moRef := range map[string]string{"web-0": p.member(0).MoRef, "web-1": p.unprepared(1).MoRef} {
-			for call, spec := range map[string]v1alpha1.VmGroupSpec{attach: tagged("tier", "db"), "SetField": attributes("owner", "shop")} {
+			for call, spec := range map[string]v1alpha1.VmGroupSpec{attach: tagged("tier", "db"), "SetField": withAttributes("owner", "shop")} {
 				w.LoseReply(call, 1)
 				p.fault(preparing(p.vm(moRef), spec))
 				if w.tags(name) == "" && w.attributes(name)["owner"] == "" {

@@ -15,7 +15,7 @@ func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	inAWorld(t, func(t *testing.T, w *world) {
 		newer := w.start()
 		moRef := newer.member(0).MoRef
-		newer.do(preparing(newer.vm(moRef), attributes("owner", "ann")))
+		newer.do(preparing(newer.vm(moRef), withAttributes("owner", "ann")))
 
 		older, wire := w.startWired()
 		frozen, thaw := make(chan struct{}), make(chan struct{})
@@ -28,9 +28,9 @@ func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 		})
 		ended := make(chan plan.Fault)
 		older.until("the member is seen", func() bool { return older.vm(moRef).Prepared != "" })
-		go func() { ended <- older.fault(preparing(older.vm(moRef), attributes())) }()
+		go func() { ended <- older.fault(preparing(older.vm(moRef), withAttributes())) }()
 		<-frozen
-		wanted := attributes("owner", "bob")
+		wanted := withAttributes("owner", "bob")
 		newer.until("the older replica's beginning is seen", func() bool { return plan.PreparationIn(newer.vm(moRef).Prepared).Digest == "" })
 		newer.do(preparing(newer.vm(moRef), wanted))
 		close(thaw)
@@ -57,10 +57,10 @@ func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T
 			left--
 			return vcsim.Break{Kind: vcsim.SessionGone}
 		})
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonNotAuthenticated {
+		if f := p.fault(preparing(vm, withAttributes("owner", "shop"))); f.Reason != vcfault.ReasonNotAuthenticated {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonNotAuthenticated)
 		}
-		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
+		p.do(preparing(p.vm(vm.MoRef), withAttributes("owner", "shop")))
 		if n := w.Sessions(); n != 1 {
 			t.Errorf("vCenter has %d sessions; want one", n)
 		}

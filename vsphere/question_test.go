@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inflight"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -39,8 +40,8 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 			t.Errorf("after %s, the state has the stalled members %v; want none", time.Since(began), s)
 		}
 		p.until("the power-on is stalled by a question", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
-		if took := time.Since(began); took < questionTimeout || took > questionTimeout+stallInterval {
-			t.Errorf("the power-on was stalled after %s; want from %s to %s", took, questionTimeout, questionTimeout+stallInterval)
+		if took := time.Since(began); took < inflight.QuestionTimeout || took > inflight.QuestionTimeout+inflight.StallInterval {
+			t.Errorf("the power-on was stalled after %s; want from %s to %s", took, inflight.QuestionTimeout, inflight.QuestionTimeout+inflight.StallInterval)
 		}
 		time.Sleep(time.Hour)
 		w.must(w.Answer("web-0", "I Copied It"))
@@ -58,8 +59,8 @@ func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(actionOn(plan.PowerOn, vm))
 		p.until("the task is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
-		if took := time.Since(began); took < progressTimeout || took > progressTimeout+2*time.Minute {
-			t.Errorf("the power-on was stalled after %s; want from %s to 2m more", took, progressTimeout)
+		if took := time.Since(began); took < inflight.ProgressTimeout || took > inflight.ProgressTimeout+2*time.Minute {
+			t.Errorf("the power-on was stalled after %s; want from %s to 2m more", took, inflight.ProgressTimeout)
 		}
 		w.Release(vcsim.PowerOn)
 		if err := <-ended; err != nil || p.state().Stalled != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -27,7 +28,7 @@ func (st *step) resize(ctx context.Context) error {
 		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so the server did not change its size; it reads the VM again.", m.Power)
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: to.CPU, MemoryMB: to.MemoryMB}
-	if fits := dividing(m.CoresPerSocket, to.CPU); fits != nil && (to.Hot || !m.AutoCores) {
+	if fits := hardware.Cores(m.CoresPerSocket, to.CPU); fits != nil && (to.Hot || !m.AutoCores) {
 		if to.Hot { // cores per socket cannot change while a VM runs
 			return vcfault.ForRetry(vcfault.ReasonHotAddRefused, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", to.CPU, m.CoresPerSocket)
 		}
@@ -63,12 +64,12 @@ func (st *step) reallocate(ctx context.Context, spec *types.VirtualMachineConfig
 	if err := b.fillSource(ctx); err != nil {
 		return err
 	}
-	allocate(spec, &b.details.Spec.Hardware)
+	hardware.Allocate(spec, &b.details.Spec.Hardware)
 	if spec.MemoryReservationLockedToMax == nil {
-		spec.MemoryReservationLockedToMax = types.NewBool(b.source.locked)
+		spec.MemoryReservationLockedToMax = types.NewBool(b.source.Locked)
 	}
-	spec.CpuAllocation = overlay(b.source.cpu, spec.CpuAllocation)
-	if spec.MemoryAllocation = overlay(b.source.memory, spec.MemoryAllocation); *spec.MemoryReservationLockedToMax {
+	spec.CpuAllocation = overlay(b.source.CPU, spec.CpuAllocation)
+	if spec.MemoryAllocation = overlay(b.source.Memory, spec.MemoryAllocation); *spec.MemoryReservationLockedToMax {
 		spec.MemoryAllocation.Reservation = nil // vCenter sets the reservation to the memory size
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -40,7 +41,7 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		{nil, "", "", vcfault.ReasonSnapshotNotFound, "take one"},
 		{nil, "base", "", vcfault.ReasonSnapshotNotFound, "take one"},
 	} {
-		got, err := findSnapshot(c.from, v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
+		got, err := source.FindSnapshot(c.from, v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
 		e := vctest.AsError(err)
 		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got the snapshot %q, and the error %v; want %q, and the reason %q", c.name, got.Value, err, c.want, c.reason)

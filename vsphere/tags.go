@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/attributes"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -81,7 +82,7 @@ func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldV
 			return vcfault.ForOperator(vcfault.ReasonInternal, "vCenter has no custom attributes: remove spec.customAttributes.")
 		}
 		set := func(key int32, value string) error {
-			if valueOf(have, key) == value {
+			if attributes.ValueOf(have, key) == value {
 				return nil
 			}
 			if err := begin(); err != nil {
@@ -92,12 +93,12 @@ func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldV
 			}
 			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: st.vm(), Key: key, Value: value})
 			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-				st.fields.write(nil, nil) // the definition may be gone: the next try reads them again
+				st.fields.Forget() // the definition may be gone: the next try reads them again
 			}
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			key, err := st.fields.key(ctx, s, *manager, name)
+			key, err := st.fields.Key(ctx, s, *manager, name)
 			if err == nil {
 				err = set(key, wanted[name])
 			}
@@ -109,14 +110,12 @@ func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldV
 			if _, still := wanted[name]; still {
 				continue
 			}
-			defs, err := st.fields.all(ctx, s, *manager)
+			key, is, err := st.fields.Find(ctx, s, *manager, name)
+			if err == nil && is {
+				err = set(key, "")
+			}
 			if err != nil {
 				return err
-			}
-			if def := defOf(defs, name); def != nil {
-				if err := set(def.Key, ""); err != nil {
-					return err
-				}
 			}
 		}
 		return nil

@@ -2,17 +2,20 @@
 // afterwards, so that the inventory shows the effect when Do returns.
 //
 // It combines the packages below it: vsphere/session logs in once for the whole process, vsphere/inventory holds the observed state of
-// vCenter, vsphere/tasks waits for all running tasks with one call, vsphere/stamp records the owner of a VM, vsphere/tagging finds tags by
-// name, and vsphere/vcfault has the typed faults.
+// vCenter, vsphere/tasks waits for all running tasks with one call, vsphere/stamp records the owner of a VM, vsphere/tagging and
+// vsphere/attributes find tags and custom attributes by name, and vsphere/vcfault has the typed faults. What a clone consists of is below it, too:
+// vsphere/source, vsphere/hardware, vsphere/disks, vsphere/places and vsphere/hosts.
 //
 // Its files are of three ideas, each of which uses the ones before it:
 //
 //	step    one action for one group: step.go, calls.go (leased calls and tasks), freshreads.go and recheck.go (reads right before a change),
-//	        stampwrites.go, inflight.go (stalls), privileges.go, undoers.go (who undid a change)
-//	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, lookups.go and a file for each noun of a clone; draft.go (a clone
+//	        stampwrites.go, privileges.go, undoers.go (who undid a change)
+//	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, clonedisks.go, networks.go, owner.go and lookups.go; draft.go (a clone
 //	        that is built but not made); deploy.go (templates from content libraries)
 //	member  power.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
 //	        release.go, groupremoval.go
+//
+// These three are no packages of their own, because they share almost all of a VCenter's state (parts): a package for each would only pass that on.
 //
 // do.go dispatches an action to its step; vcenter.go, preview.go and checkreads.go are what the loop and the check call.
 //
@@ -20,7 +23,7 @@
 // templates that it deploys (deploy.go); that every step can be retried, whatever the last try did; that it makes no call for a step whose
 // lease has ended, except to write the stamp of what the step has done (withoutLease); and that errors are *vcfault.Error.
 //
-// Locks: fieldCache and batchedRead each have a mutex that guards their fields; it is taken alone and never held across a call. A goroutine
+// Locks: troubles and deployments each have a mutex that guards their fields; it is taken alone and never held across a call. A goroutine
 // that fills a session.Cache or the tag cache holds that cache while it asks vCenter, and takes no other lock until it has the answer.
 package vsphere
 
@@ -36,6 +39,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/arrival"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inflight"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
@@ -61,11 +65,11 @@ func New(cfg Config) (*VCenter, error) {
 	}
 	v := &parts{cfg: cfg, log: cfg.Log, client: c, tagCache: tagging.NewCache(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones(), undoersTurn: make(chan struct{}, 1)}
 	own := calls{parts: v}
-	v.fresh.ask = own.readFresh
+	v.fresh.Read = own.readFresh
 	v.persistent = disks.NewPersistent(own, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.libraries = library.New(own.rest, &deployments{calls: own, left: map[string]time.Time{}}, func() { v.changed("") }, cfg.Log)
-	v.inFlight = newInFlight(v.inventory, v.tasks, v.changed)
+	v.inFlight = inflight.New(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.removals = removalcause.New(own, &v.inventory.MissingVMs, cfg.Log)
 	v.inventory.MissingVMs.OnMissing(v.removals.Wake)

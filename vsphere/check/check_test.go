@@ -28,6 +28,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -504,7 +505,7 @@ func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
 					Backing:     &types.VirtualCdromIsoBackingInfo{VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: "[LocalDS_0] tools.iso"}},
 					Connectable: &types.VirtualDeviceConnectInfo{StartConnected: true}}}
 				w.Must(w.ToVM("ubuntu"))
-				card := vsphere.NICsIn(vctest.Value(w.Details("ubuntu")).Config.Hardware.Device)[0]
+				card := hardware.NICsIn(vctest.Value(w.Details("ubuntu")).Config.Hardware.Device)[0]
 				card.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().AddressType = string(types.VirtualEthernetCardMacTypeManual)
 				w.Must(w.Reconfigure("ubuntu", types.VirtualMachineConfigSpec{
 					CpuAllocation:    &types.ResourceAllocationInfo{Limit: types.NewInt64(-1)},

@@ -10,11 +10,12 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -38,7 +39,7 @@ type templateInfo struct {
 	space                int64  // of the disks, in bytes
 	networks, datastores []types.ManagedObjectReference
 	devices              []types.BaseVirtualDevice
-	former               vsphere.Former
+	former               source.Former
 }
 
 // traits are what clones inherit of a template, and what each means: seen returns what the template has, after its name, or "".
@@ -101,7 +102,7 @@ var traits = []struct {
 const toolsMissing = string(types.VirtualMachineToolsVersionStatusGuestToolsNotInstalled)
 
 // formerOf describes the VM that a template was made from.
-func formerOf(x *vsphere.Former) string {
+func formerOf(x *source.Former) string {
 	text := "a VM that a guest was configured for"
 	if s := &x.Stamp; s.UID != "" {
 		text = fmt.Sprintf("the member %s of %s, whose stamp it has", plan.Printable(plan.MemberName(s.Name, s.Ordinal)), plan.Printable(s.Namespace+"/"+s.Name))
@@ -200,7 +201,7 @@ func (x *templateInfo) properties() session.Properties {
 		session.To("guest.toolsVersionStatus2", &x.toolsOf),
 		session.Refs("network", &x.networks),
 		session.Refs("datastore", &x.datastores),
-		vsphere.HasVAppProperties(&x.vApp),
+		source.HasVAppProperties(&x.vApp),
 		session.To("config.cpuAllocation.limit", &x.limitMHz),
 		session.To("config.memoryAllocation.limit", &x.limitMB),
 		session.To("config.memoryReservationLockedToMax", &x.locked),
@@ -210,11 +211,11 @@ func (x *templateInfo) properties() session.Properties {
 // inspect finds what its devices say of a template.
 func (x *templateInfo) inspect() {
 	devices := x.devices
-	x.tpm, x.disks, x.nics = vsphere.HasTPM(devices), len(disks.In(devices)), len(vsphere.NICsIn(devices))
+	x.tpm, x.disks, x.nics = hardware.HasTPM(devices), len(disks.In(devices)), len(hardware.NICsIn(devices))
 	for _, disk := range disks.In(devices) {
 		x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
 	}
-	for _, device := range vsphere.NICsIn(devices) {
+	for _, device := range hardware.NICsIn(devices) {
 		if card := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard(); strings.EqualFold(card.AddressType, string(types.VirtualEthernetCardMacTypeManual)) {
 			x.manualMAC = card.MacAddress
 		}

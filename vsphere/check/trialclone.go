@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -106,12 +106,12 @@ func (t *trial) orderOfAdapters(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	wanted, has := networksOf(adaptersOf(t.spec.Config.DeviceChange)), networksOf(vsphere.NICsIn(now.Devices))
+	wanted, has := networksOf(adaptersOf(t.spec.Config.DeviceChange)), networksOf(hardware.NICsIn(now.Devices))
 	facts := Facts{"adapters": count(len(has))}
 	switch {
 	case len(has) != len(wanted):
 		return refuted(fmt.Sprintf("the clone has %d network adapters, its spec %d", len(has), len(wanted)), "members would not have the networks of their spec").with(facts)
-	case slices.Contains(vsphere.MACsOf(now.Devices), ""):
+	case slices.Contains(hardware.MACsOf(now.Devices), ""):
 		return refuted("an adapter of the clone has no MAC address", "members could not get their network configuration").with(facts)
 	case !slices.Equal(has, wanted):
 		return refuted("the adapters in the order of their keys are not in the order of the spec", "static addresses would be on the wrong adapters").with(facts)

@@ -12,8 +12,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -133,7 +133,7 @@ func (t *trial) addresses(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	var keys []int32
-	for _, card := range vsphere.NICsIn(now.Devices) {
+	for _, card := range hardware.NICsIn(now.Devices) {
 		keys = append(keys, card.GetVirtualDevice().Key)
 	}
 	on, others := 0, 0

@@ -11,8 +11,8 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -125,7 +125,7 @@ func wantsTPM(t *trial, _ context.Context) string {
 		return "no group of -f has hardware.vtpm"
 	case t.template.info.tpm:
 		return "the template has a virtual TPM"
-	case vsphere.HardwareVersion(t.template.info.version) < v1alpha1.MinVTPMVersion:
+	case hardware.Version(t.template.info.version) < v1alpha1.MinVTPMVersion:
 		return "the template has hardware version " + t.template.info.version + "; only members are upgraded"
 	}
 	return ""
@@ -141,9 +141,9 @@ func (t *trial) addTPM(ctx context.Context) outcome {
 	if err := t.off(ctx, t.vm); err != nil {
 		return failedBy(err)
 	}
-	err := t.reconfigure(types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{vsphere.NewTPM()}})
+	err := t.reconfigure(types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{hardware.AddTPM()}})
 	if err != nil {
-		return failedBy(vsphere.TPMRefusal(err))
+		return failedBy(hardware.TPMRefusal(err))
 	}
 	var devices []types.BaseVirtualDevice
 	var encrypted bool
@@ -151,7 +151,7 @@ func (t *trial) addTPM(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	facts := Facts{"encrypted": yes(encrypted)}
-	if !vsphere.HasTPM(devices) {
+	if !hardware.HasTPM(devices) {
 		return refuted("it has no virtual TPM after the task that adds one", "members lack the virtual TPM that their group asks for").with(facts)
 	}
 	return confirmed("added; its files are %s", map[bool]string{true: "encrypted", false: "not encrypted"}[encrypted]).with(facts)
@@ -175,9 +175,9 @@ func (t *trial) encrypt(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	var config types.VirtualMachineConfigSpec
-	vsphere.Encrypt(&config, t.draft.Encrypts(), nil, now.Devices)
+	hardware.Encrypt(&config, t.draft.Encrypts(), nil, now.Devices)
 	if err := t.reconfigure(config); err != nil {
-		return failedBy(vsphere.EncryptionRefusal(err))
+		return failedBy(hardware.EncryptionRefusal(err))
 	}
 	if now, err = t.v.ReadFresh(ctx, t.vm); err != nil {
 		return failedBy(err)

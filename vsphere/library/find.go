@@ -27,6 +27,9 @@ type OVF struct {
 	Cached bool
 }
 
+// DeployedKey is the extraConfig key of the record of a template that a server deployed from an OVF.
+const DeployedKey = "codeconnect.vmworld.com.vmgroup.library"
+
 // nameMost is the length of the longest name in vCenter's inventory.
 const nameMost = 80
 

@@ -1,12 +1,11 @@
-// This file chooses the host for a clone in a cluster without DRS.
+// Package hosts chooses the host for a clone in a cluster without DRS.
 //
 // Without DRS, vCenter puts a clone that names no host on "a random compatible host" ([doc] VirtualMachineRelocateSpec.host), or, as
 // reported of old versions, always on the first host (CAPV#586), and never moves it. So the server chooses, and spreads each group over the
 // hosts that can run the clone.
 //
-// Locks: hostCapacity.mu is taken last.
-
-package vsphere
+// Locks: Capacity.mu is taken last.
+package hosts
 
 import (
 	"cmp"
@@ -22,16 +21,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// cloneHost is a host with the properties that matter for a clone.
-type cloneHost struct {
-	ref                  types.ManagedObjectReference
+// Host is a host with the properties that matter for a clone.
+type Host struct {
+	Ref                  types.ManagedObjectReference
 	name                 string
 	connection           types.HostSystemConnectionState
 	maintained           bool // in maintenance mode
 	datastores, networks []types.ManagedObjectReference
 }
 
-func (h *cloneHost) properties() session.Properties {
+func (h *Host) properties() session.Properties {
 	return session.Properties{
 		session.To("name", &h.name),
 		session.To("runtime.inMaintenanceMode", &h.maintained),
@@ -41,45 +40,45 @@ func (h *cloneHost) properties() session.Properties {
 	}
 }
 
-// readHosts reads the hosts of a cluster, and sorts them by name.
-func readHosts(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) ([]cloneHost, error) {
+// Read reads the hosts of a cluster, and sorts them by name.
+func Read(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) ([]Host, error) {
 	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: cluster, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ComputeResource", Path: "host"}}}},
-		PropSet: []types.PropertySpec{{Type: "HostSystem", PathSet: new(cloneHost).properties().Paths()}},
+		PropSet: []types.PropertySpec{{Type: "HostSystem", PathSet: new(Host).properties().Paths()}},
 	})
-	all := make([]cloneHost, 0, len(objects))
+	all := make([]Host, 0, len(objects))
 	for _, o := range objects {
-		h := cloneHost{ref: o.Ref}
+		h := Host{Ref: o.Ref}
 		o.Into(h.properties())
 		all = append(all, h)
 	}
-	slices.SortFunc(all, func(a, b cloneHost) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b Host) int { return strings.Compare(a.name, b.name) })
 	return all, err
 }
 
 // takes reports whether the host can run a clone that needs that datastore and those networks.
-func (h *cloneHost) takes(datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) bool {
+func (h *Host) takes(datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) bool {
 	return h.connection == types.HostSystemConnectionStateConnected && !h.maintained && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 
 // Choose returns the host with the fewest VMs that can run a VM on that datastore with those networks; nil if there is none. on has the number of
 // VMs by the host's moRef. A nil datastore is the template's own, which is not checked. Choose prefers hosts that had room at the last try.
-func (c *hostCapacity) Choose(all []cloneHost, on map[string]int, datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) *types.ManagedObjectReference {
-	all = slices.DeleteFunc(slices.Clone(all), func(h cloneHost) bool { return !h.takes(datastore, networks) })
+func (c *Capacity) Choose(all []Host, on map[string]int, datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) *types.ManagedObjectReference {
+	all = slices.DeleteFunc(slices.Clone(all), func(h Host) bool { return !h.takes(datastore, networks) })
 	if len(all) == 0 {
 		return nil
 	}
-	full := func(h cloneHost) int { return map[bool]int{true: 1}[c.IsFull(h.ref.Value)] }
-	best := slices.MinFunc(all, func(a, b cloneHost) int {
-		return cmp.Or(cmp.Compare(full(a), full(b)), cmp.Compare(on[a.ref.Value], on[b.ref.Value]), strings.Compare(a.name, b.name))
+	full := func(h Host) int { return map[bool]int{true: 1}[c.IsFull(h.Ref.Value)] }
+	best := slices.MinFunc(all, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(full(a), full(b)), cmp.Compare(on[a.Ref.Value], on[b.Ref.Value]), strings.Compare(a.name, b.name))
 	})
-	return &best.ref
+	return &best.Ref
 }
 
-// mayBeHosts reports whether the chosen host may be the reason why vCenter refused the clone.
-func mayBeHosts(err error) bool {
+// MayBeBlamed reports whether the chosen host may be the reason why vCenter refused the clone.
+func MayBeBlamed(err error) bool {
 	return vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[types.BaseInvalidDatastore](err) || vcfault.Has[types.BaseCannotAccessNetwork](err) ||
 		vcfault.Has[types.BaseInvalidState](err) || vcfault.Has[types.BaseHostCommunication](err) || vcfault.Has[types.BaseHostConnectFault](err) ||
 		vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInsufficientResourcesFault](err)
@@ -94,22 +93,22 @@ const (
 	maxCountedVMs = 1000
 )
 
-// hostCapacity counts refusals for a host's lack of resources. Its zero value is empty.
-type hostCapacity struct {
+// Capacity counts refusals for a host's lack of resources. Its zero value is empty.
+type Capacity struct {
 	mu      sync.Mutex
 	refused map[string]int       // refusals by the VM's moRef
 	until   map[string]time.Time // by the moRef of a full host
 }
 
 // IsFull reports whether a host had no room at the last try.
-func (c *hostCapacity) IsFull(host string) bool {
+func (c *Capacity) IsFull(host string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Before(c.until[host])
 }
 
 // CountRefusal counts a refusal of a VM, and returns how many the VM has had.
-func (c *hostCapacity) CountRefusal(vm string) int {
+func (c *Capacity) CountRefusal(vm string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused == nil || len(c.refused) > maxCountedVMs {
@@ -120,7 +119,7 @@ func (c *hostCapacity) CountRefusal(vm string) int {
 }
 
 // SetFull records that a host has no room.
-func (c *hostCapacity) SetFull(host string) {
+func (c *Capacity) SetFull(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.until == nil {
@@ -130,7 +129,7 @@ func (c *hostCapacity) SetFull(host string) {
 }
 
 // SetRan drops the refusals of a VM and of its host, because the host powered the VM on.
-func (c *hostCapacity) SetRan(vm, host string) {
+func (c *Capacity) SetRan(vm, host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.refused, vm)

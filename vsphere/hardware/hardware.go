@@ -1,7 +1,6 @@
-// This file has the parts of spec.hardware that are more than one field of vCenter's configuration: the hardware version, reservations, limits
-// and shares, PCI devices, a virtual TPM, and a boot order.
-
-package vsphere
+// Package hardware has the virtual hardware of VMs, as changes of their configuration: the hardware version, reservations, limits and shares, network
+// adapters, PCI devices, a virtual TPM, a boot order, and encryption.
+package hardware
 
 import (
 	"context"
@@ -20,33 +19,33 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// upgrades has the hardware versions, in ascending order, to which the hosts of a cluster can upgrade VMs.
-type upgrades struct {
-	cluster  string
-	versions []int32
+// Upgrades has the hardware versions, in ascending order, to which the hosts of a cluster can upgrade VMs.
+type Upgrades struct {
+	Cluster  string
+	Versions []int32
 	// hosts are the hosts that have a version, if vCenter lists them ([doc] VirtualMachineConfigOptionDescriptor.host). all are the hosts of any
 	// version.
-	hosts map[int32][]types.ManagedObjectReference
-	all   []types.ManagedObjectReference
+	Hosts map[int32][]types.ManagedObjectReference
+	All   []types.ManagedObjectReference
 }
 
-// have reports whether a host has the hardware version, which is assumed if vCenter lists no hosts for the version. x can be nil.
-func (x *upgrades) have(version int32, host types.ManagedObjectReference) bool {
-	return x == nil || len(x.hosts[version]) == 0 || slices.Contains(x.hosts[version], host)
+// Have reports whether a host has the hardware version, which is assumed if vCenter lists no hosts for the version. x can be nil.
+func (x *Upgrades) Have(version int32, host types.ManagedObjectReference) bool {
+	return x == nil || len(x.Hosts[version]) == 0 || slices.Contains(x.Hosts[version], host)
 }
 
-// mixed reports whether only some hosts have the hardware version, as far as vCenter lists them. The clone must then be on such a host, because
+// Mixed reports whether only some hosts have the hardware version, as far as vCenter lists them. The clone must then be on such a host, because
 // its host upgrades it before DRS can choose another one for the power-on. x can be nil.
-func (x *upgrades) mixed(version int32) bool {
-	return x != nil && len(x.hosts[version]) > 0 && len(x.hosts[version]) < len(x.all)
+func (x *Upgrades) Mixed(version int32) bool {
+	return x != nil && len(x.Hosts[version]) > 0 && len(x.Hosts[version]) < len(x.All)
 }
 
-// readUpgrades reads the hardware versions to which the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
-func readUpgrades(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) (*upgrades, error) {
+// ReadUpgrades reads the hardware versions to which the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
+func ReadUpgrades(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) (*Upgrades, error) {
 	var name string
 	var browser types.ManagedObjectReference
 	_, err := session.ReadProps(ctx, s, cluster, session.To("name", &name), session.To("environmentBrowser", &browser))
-	x := &upgrades{cluster: naming.Unescape(name), hosts: map[int32][]types.ManagedObjectReference{}}
+	x := &Upgrades{Cluster: naming.Unescape(name), Hosts: map[int32][]types.ManagedObjectReference{}}
 	if err != nil || browser.Value == "" {
 		return x, err
 	}
@@ -55,21 +54,21 @@ func readUpgrades(ctx context.Context, s *session.Session, cluster types.Managed
 		return nil, err
 	}
 	for _, d := range all.Returnval {
-		if version := HardwareVersion(d.Key); version > 0 && d.UpgradeSupported {
-			x.versions, x.hosts[version] = append(x.versions, version), d.Host
+		if version := Version(d.Key); version > 0 && d.UpgradeSupported {
+			x.Versions, x.Hosts[version] = append(x.Versions, version), d.Host
 		}
 		for _, host := range d.Host {
-			if !slices.Contains(x.all, host) {
-				x.all = append(x.all, host)
+			if !slices.Contains(x.All, host) {
+				x.All = append(x.All, host)
 			}
 		}
 	}
-	slices.Sort(x.versions)
+	slices.Sort(x.Versions)
 	return x, nil
 }
 
-// allocate sets the reservations, limits and shares of spec.hardware.
-func allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {
+// Allocate sets the reservations, limits and shares of spec.hardware.
+func Allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {
 	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
 	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
 	if config.MemoryReservationLockedToMax = h.ReserveAllMemory; len(h.PCIDevices) > 0 {
@@ -101,10 +100,10 @@ func allocationOf(reservation, limit int32, shares *intstr.IntOrString) *types.R
 // newPCIKey is the temporary key of the first new PCI device; the keys count down. vCenter replaces them.
 const newPCIKey = -6000
 
-// pciDevices returns the changes that add PCI devices, each named "vendor:device" or by its vGPU profile. DRS powers the member on on a host whose
+// AddPCIDevices returns the changes that add PCI devices, each named "vendor:device" or by its vGPU profile. DRS powers the member on on a host whose
 // device is free. The devices are added after the clone and its upgrade, because vCenter refuses them with an older hardware version
 // (kubernetes-sigs/cluster-api-provider-vsphere#1749, whose fix is #1775).
-func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, err error) {
+func AddPCIDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, err error) {
 	for i, name := range names {
 		var backing types.BaseVirtualDeviceBackingInfo = &types.VirtualPCIPassthroughVmiopBackingInfo{Vgpu: name}
 		if v1alpha1.PCIDeviceID.MatchString(name) {
@@ -122,16 +121,16 @@ func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, er
 	return changes, nil
 }
 
-// NewTPM returns the change that adds a virtual TPM, with secrets of its own, to a VM that is off. vCenter is known to accept it for an existing
+// AddTPM returns the change that adds a virtual TPM, with secrets of its own, to a VM that is off. vCenter is known to accept it for an existing
 // VM, but not in a clone spec (hashicorp/packer-plugin-vsphere#150; terraform-provider-vsphere#2590).
-func NewTPM() *types.VirtualDeviceConfigSpec {
+func AddTPM() *types.VirtualDeviceConfigSpec {
 	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: &types.VirtualTPM{VirtualDevice: types.VirtualDevice{Key: -1}}}
 }
 
-// bootFirst returns a boot order that begins with that device; nil if device is empty. A boot order has the keys of devices, which are known only
+// BootFirst returns a boot order that begins with that device; nil if device is empty. A boot order has the keys of devices, which are known only
 // after the clone. made is the stamp's record of the clone's disks. [doc] VirtualMachineBootOptions.bootOrder: "After list is exhausted, default BIOS boot
 // device algorithm is used".
-func bootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirtualDevice) *types.VirtualMachineBootOptions {
+func BootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirtualDevice) *types.VirtualMachineBootOptions {
 	if device == "" {
 		return nil
 	}
@@ -147,8 +146,19 @@ func bootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirt
 	return &types.VirtualMachineBootOptions{BootOrder: order}
 }
 
-// HardwareVersion returns the number of a hardware version, 19 for "vmx-19"; 0 if the text has none.
-func HardwareVersion(text string) (version int32) {
+// Cores returns the largest number of cores per socket that divides perSocket and cpu; nil if perSocket divides cpu, or is unknown.
+func Cores(perSocket, cpu int32) *int32 {
+	if perSocket < 1 || cpu%perSocket == 0 {
+		return nil
+	}
+	for perSocket > 0 {
+		cpu, perSocket = perSocket, cpu%perSocket
+	}
+	return &cpu
+}
+
+// Version returns the number of a hardware version, 19 for "vmx-19"; 0 if the text has none.
+func Version(text string) (version int32) {
 	number, _ := strconv.ParseInt(strings.TrimPrefix(text, "vmx-"), 10, 32)
 	return int32(number)
 }

@@ -1,6 +1,6 @@
 // This file encrypts members by storage policies, and explains what vCenter lacks for it.
 
-package vsphere
+package hardware
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -18,7 +19,7 @@ func Encrypt(config *types.VirtualMachineConfigSpec, by map[string]string, given
 	if len(by) == 0 {
 		return
 	}
-	config.VmProfile = profileOf(by[""])
+	config.VmProfile = places.Profile(by[""])
 	for _, disk := range disks.In(devices) {
 		name := ""
 		if i := slices.IndexFunc(given, func(d plan.MemberDisk) bool { return d.Name != "" && disks.Find(devices, &d) == disk }); i >= 0 {
@@ -26,7 +27,7 @@ func Encrypt(config *types.VirtualMachineConfigSpec, by map[string]string, given
 		}
 		if id := by[name]; id != "" {
 			config.DeviceChange = append(config.DeviceChange, &types.VirtualDeviceConfigSpec{
-				Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: disk, Profile: profileOf(id)})
+				Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: disk, Profile: places.Profile(id)})
 		}
 	}
 }

@@ -1,8 +1,7 @@
-// This file tracks the steps in flight, and reports those that are stalled until they progress or end.
+// Package inflight tracks the steps in flight, and reports those that are stalled until they progress or end.
 //
-// Locks: inFlight.mu is taken before those of packages inventory and tasks.
-
-package vsphere
+// Locks: Steps.mu is taken before those of packages inventory and tasks.
+package inflight
 
 import (
 	"sync"
@@ -18,18 +17,18 @@ import (
 )
 
 const (
-	// questionTimeout is how long a step keeps its slot while its VM waits for an operator's answer. An operator on duty answers within a
+	// QuestionTimeout is how long a step keeps its slot while its VM waits for an operator's answer. An operator on duty answers within a
 	// minute; without one, the answer may take hours.
-	questionTimeout = time.Minute
-	// progressTimeout is the same for a task without progress. It is longer than vCenter takes for one percent of a large clone (1 TB at
+	QuestionTimeout = time.Minute
+	// ProgressTimeout is the same for a task without progress. It is longer than vCenter takes for one percent of a large clone (1 TB at
 	// 20 MB/s: 9 minutes).
-	progressTimeout = 10 * time.Minute
-	// stallInterval is how often a step is checked for a stall.
-	stallInterval = time.Minute
+	ProgressTimeout = 10 * time.Minute
+	// StallInterval is how often a step is checked for a stall.
+	StallInterval = time.Minute
 )
 
-// inFlight tracks the running steps and their tasks.
-type inFlight struct {
+// Steps tracks the running steps and their tasks.
+type Steps struct {
 	inventory *inventory.Inventory
 	tasks     *tasks.Tasks
 	// changed tells the loop to plan a group again.
@@ -48,14 +47,14 @@ type flight struct {
 	host  string                       // the moRef of the host chosen for a clone
 }
 
-// newInFlight returns an inFlight without steps.
-func newInFlight(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *inFlight {
-	return &inFlight{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*flight{}}
+// New returns a Steps without steps.
+func New(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *Steps {
+	return &Steps{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*flight{}}
 }
 
 // Begin tracks a step until ends is called. While the step is stalled, its slot is free for others, and its group is planned again every
-// stallInterval.
-func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
+// StallInterval.
+func (u *Steps) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	s := &flight{op: a.Op, moRef: a.MoRef, began: time.Now()}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,12 +63,12 @@ func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	}
 	u.steps[group][a.Key] = s
 	var look *time.Timer
-	look = time.AfterFunc(stallInterval, func() {
+	look = time.AfterFunc(StallInterval, func() {
 		u.mu.Lock()
 		on := u.steps[group][a.Key] == s
 		stalled := on && u.stall(s) != nil
 		if on {
-			look.Reset(stallInterval)
+			look.Reset(StallInterval)
 		}
 		u.mu.Unlock()
 		if stalled {
@@ -90,7 +89,7 @@ func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 }
 
 // Removing reports whether any group has a step that removes a VM, disk or folder, so that another deletion may be about to end.
-func (u *inFlight) Removing() bool {
+func (u *Steps) Removing() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, steps := range u.steps {
@@ -104,7 +103,7 @@ func (u *inFlight) Removing() bool {
 }
 
 // Await records the task that a step waits for. vm is the step's Action.Key.
-func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
+func (u *Steps) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if s := u.steps[group][vm]; s != nil {
@@ -114,7 +113,7 @@ func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObject
 
 // Place chooses a host for a clone, and records the choice. choose gets the number of the group's running clones by the moRef of their host, and
 // returns a host, or nil.
-func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
+func (u *Steps) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	on := map[string]int{}
@@ -128,7 +127,7 @@ func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[strin
 }
 
 // Stalled returns why a group's stalled steps are stalled, by Action.Key; nil if no step is.
-func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
+func (u *Steps) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for vm, s := range u.steps[group] {
@@ -145,13 +144,13 @@ func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 }
 
 // stall returns why a step is stalled, or nil. The caller holds mu.
-func (u *inFlight) stall(s *flight) *plan.Fault {
-	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionTimeout {
+func (u *Steps) stall(s *flight) *plan.Fault {
+	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= QuestionTimeout {
 		return &vcfault.ForOperator(vcfault.ReasonQuestionPending, "The VM waits for an answer in vCenter: %s", m.Question).Fault
 	}
-	if s.task.Value != "" && u.tasks.Still(s.task) >= progressTimeout {
+	if s.task.Value != "" && u.tasks.Still(s.task) >= ProgressTimeout {
 		return &vcfault.ForOperator(vcfault.ReasonTaskStalled,
-			"vCenter's task has made no progress for %d minutes: find in vCenter's task list what it waits for, or cancel it there.", int(progressTimeout.Minutes())).Fault
+			"vCenter's task has made no progress for %d minutes: find in vCenter's task list what it waits for, or cancel it there.", int(ProgressTimeout.Minutes())).Fault
 	}
 	return nil
 }

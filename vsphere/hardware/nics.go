@@ -1,6 +1,6 @@
 // This file has network adapters: those of a source, and those that a clone gets instead.
 
-package vsphere
+package hardware
 
 import (
 	"cmp"
@@ -35,9 +35,9 @@ func MACsOf(devices []types.BaseVirtualDevice) (all []string) {
 	return all
 }
 
-// nicChanges returns the changes that replace the adapters of a clone's source by one adapter for each backing, in the order of backings. The
+// ReplaceNICs returns the changes that replace the adapters of a clone's source by one adapter for each backing, in the order of backings. The
 // first keep adapters of the source are kept, with new backings.
-func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo, keep int) (changes []types.BaseVirtualDeviceConfigSpec) {
+func ReplaceNICs(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo, keep int) (changes []types.BaseVirtualDeviceConfigSpec) {
 	change := func(op types.VirtualDeviceConfigSpecOperation, device types.BaseVirtualDevice) {
 		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: op, Device: device})
 	}
@@ -79,17 +79,17 @@ func connectedNIC() *types.VirtualDeviceConnectInfo {
 	return &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true}
 }
 
-// refusedForBootOrder reports whether vCenter refused to remove an adapter because the boot order names it: the invalid property is
+// RefusedForBootOrder reports whether vCenter refused to remove an adapter because the boot order names it: the invalid property is
 // "configSpec.bootOptions.bootOrder" (fog/fog-vsphere#98).
-func refusedForBootOrder(err error) bool {
+func RefusedForBootOrder(err error) bool {
 	var wrong types.BaseInvalidArgument
 	_, is := fault.As(err, &wrong)
 	return is && strings.HasSuffix(wrong.GetInvalidArgument().InvalidProperty, "bootOrder")
 }
 
-// addedNetworks returns the distributed port groups that a clone's adapters connect to. Other networks are identified by name, which is the same
+// AddedNetworks returns the distributed port groups that a clone's adapters connect to. Other networks are identified by name, which is the same
 // on each host.
-func addedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
+func AddedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
 	for _, change := range changes {
 		card, is := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
 		if !is {

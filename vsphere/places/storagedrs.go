@@ -1,6 +1,6 @@
 // This file asks Storage DRS for a datastore.
 
-package vsphere
+package places
 
 import (
 	"context"
@@ -8,13 +8,12 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// recommendedDatastores asks Storage DRS which datastores of a datastore cluster it recommends, the best first.
-func recommendedDatastores(ctx context.Context, s *session.Session, pod *places.Object, spec types.StoragePlacementSpec) (to []types.ManagedObjectReference, err error) {
+// RecommendDatastores asks Storage DRS which datastores of a datastore cluster it recommends, the best first.
+func RecommendDatastores(ctx context.Context, s *session.Session, pod *Object, spec types.StoragePlacementSpec) (to []types.ManagedObjectReference, err error) {
 	spec.PodSelectionSpec = types.StorageDrsPodSelectionSpec{StoragePod: &pod.Ref}
 	req := types.RecommendDatastores{This: *s.Vim.ServiceContent.StorageResourceManager, StorageSpec: spec}
 	res, err := methods.RecommendDatastores(ctx, s.Vim, &req)

@@ -1,6 +1,5 @@
-// This file is the source of a clone: a template, or a snapshot of one.
-
-package vsphere
+// Package source reads what members are cloned from: a template, or a snapshot of one.
+package source
 
 import (
 	"context"
@@ -12,6 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -19,65 +20,65 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// source is the configuration that a member is cloned from: that of a template, or of a snapshot of a template. It is immutable.
-type source struct {
-	// perSocket is the number of cores per socket; 0 if vCenter chooses it at power-on (autoCores), or does not show it. vCenter chooses until it is set
+// Source is the configuration that a member is cloned from: that of a template, or of a snapshot of a template. It is immutable.
+type Source struct {
+	// PerSocket is the number of cores per socket; 0 if vCenter chooses it at power-on (autoCores), or does not show it. vCenter chooses until it is set
 	// (inventory.Machine.AutoCores).
-	perSocket int32
+	PerSocket int32
 	autoCores bool
-	devices   []types.BaseVirtualDevice
-	// vApp reports whether the template has vApp properties, or a transport for them.
-	vApp bool
-	// former is what the template shows about the VM that it was made from.
-	former Former
-	// firmware is "bios" or "efi".
-	firmware string
-	// version is the virtual hardware version; 0 if unknown.
-	version int32
+	Devices   []types.BaseVirtualDevice
+	// VApp reports whether the template has vApp properties, or a transport for them.
+	VApp bool
+	// Former is what the template shows about the VM that it was made from.
+	Former Former
+	// Firmware is "bios" or "efi".
+	Firmware string
+	// Version is the virtual hardware version; 0 if unknown.
+	Version int32
 	// file is the path of the .vmx file: "[datastore] directory/file.vmx".
 	file string
-	// cpu and memory have the reservations, limits and shares. locked reports that all memory is reserved.
-	cpu, memory types.ResourceAllocationInfo
-	locked      bool
-	// snapshots are the snapshots of a template; nil if there are none.
-	snapshots *types.VirtualMachineSnapshotInfo
+	// CPU and Memory have the reservations, limits and shares. Locked reports that all memory is reserved.
+	CPU, Memory types.ResourceAllocationInfo
+	Locked      bool
+	// Snapshots are the snapshots of a template; nil if there are none.
+	Snapshots *types.VirtualMachineSnapshotInfo
 }
 
-// sourceKey identifies a source. A template whose fingerprint has changed has other disks, and perhaps other snapshots.
-type sourceKey struct {
-	ref         types.ManagedObjectReference
-	fingerprint string
+// Key identifies a source. A template whose fingerprint has changed has other disks, and perhaps other snapshots.
+type Key struct {
+	Ref         types.ManagedObjectReference
+	Fingerprint string
 }
 
-// readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
-func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	x := new(source)
+// Read reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
+func Read(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*Source, error) {
+	x := new(Source)
 	all := x.properties()
 	if ref.Type == session.VMType {
-		all = append(all, session.Taking("snapshot", func(v types.VirtualMachineSnapshotInfo) { x.snapshots = &v }))
+		all = append(all, session.Taking("snapshot", func(v types.VirtualMachineSnapshotInfo) { x.Snapshots = &v }))
 	}
 	if _, err := session.ReadProps(ctx, s, ref, all...); err != nil {
 		return nil, err
 	}
 	if x.autoCores {
-		x.perSocket = 0
+		x.PerSocket = 0
 	}
 	return x, nil
 }
 
 // properties are those of a template and of a snapshot.
-func (x *source) properties() session.Properties {
-	return append(x.former.Properties(),
+func (x *Source) properties() session.Properties {
+	return append(x.Former.Properties(),
 		session.To("config.hardware.autoCoresPerSocket", &x.autoCores),
-		session.To("config.hardware.numCoresPerSocket", &x.perSocket),
-		session.Devices(&x.devices),
-		HasVAppProperties(&x.vApp),
-		session.To("config.firmware", &x.firmware),
-		session.Taking("config.version", func(v string) { x.version = HardwareVersion(v) }),
+		session.To("config.hardware.numCoresPerSocket", &x.PerSocket),
+		session.Devices(&x.Devices),
+		HasVAppProperties(&x.VApp),
+		session.To("config.firmware", &x.Firmware),
+		session.Taking("config.version", func(v string) { x.Version = hardware.Version(v) }),
 		session.To("config.files.vmPathName", &x.file),
-		session.To("config.cpuAllocation", &x.cpu),
-		session.To("config.memoryAllocation", &x.memory),
-		session.To("config.memoryReservationLockedToMax", &x.locked),
+		session.To("config.cpuAllocation", &x.CPU),
+		session.To("config.memoryAllocation", &x.Memory),
+		session.To("config.memoryReservationLockedToMax", &x.Locked),
 	)
 }
 
@@ -90,8 +91,8 @@ func HasVAppProperties(has *bool) session.Property {
 type Former struct {
 	// Configured reports whether the template has a member's stamp, or the metadata of one guest. Then its user data is of that guest.
 	Configured bool
-	// deployed reports whether it has the record of a deployed template.
-	deployed bool
+	// Deployed reports whether it has the record of a deployed template.
+	Deployed bool
 	// UserData reports whether it has user data or an Ignition config.
 	UserData bool
 	// Stamp is its stamp; zero if it has none that can be read.
@@ -102,7 +103,7 @@ type Former struct {
 func (x *Former) Properties() session.Properties {
 	all := session.Properties{
 		option(stamp.Key, func(text string) { x.Configured = true; x.Stamp, _ = stamp.Decode(text) }),
-		option(deployedKey, func(string) { x.deployed = true }),
+		option(library.DeployedKey, func(string) { x.Deployed = true }),
 	}
 	for _, key := range guest.Keys() {
 		all = append(all, option(key, func(string) {
@@ -126,50 +127,39 @@ func option(key string, take func(text string)) session.Property {
 	})
 }
 
-// cores returns the cores per socket to set in a clone. It is nil, so that the clone inherits the source's, if those divide the number of CPUs;
-// otherwise it is the largest number that divides both. vCenter refuses a number of CPUs that is no multiple of the cores per socket
+// Cores returns the Cores per socket to set in a clone. It is nil, so that the clone inherits the source's, if those divide the number of CPUs;
+// otherwise it is the largest number that divides both. vCenter refuses a number of CPUs that is no multiple of the Cores per socket
 // (VirtualMachineConfigSpec.numCoresPerSocket).
-func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
+func (x *Source) Cores(cpu int32) *int32 { return hardware.Cores(x.PerSocket, cpu) }
 
-// dividing returns the largest number of cores per socket that divides perSocket and cpu; nil if perSocket divides cpu, or is unknown.
-func dividing(perSocket, cpu int32) *int32 {
-	if perSocket < 1 || cpu%perSocket == 0 {
-		return nil
-	}
-	for perSocket > 0 {
-		cpu, perSocket = perSocket, cpu%perSocket
-	}
-	return &cpu
-}
+// NICs returns the network adapters.
+func (x *Source) NICs() []types.BaseVirtualDevice { return hardware.NICsIn(x.Devices) }
 
-// nics returns the network adapters.
-func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
-
-// hasTPM reports whether the source has a virtual TPM. vCenter copies the secrets of a template's TPM to each clone, unless the clone asks for a
+// HasTPM reports whether the source has a virtual TPM. vCenter copies the secrets of a template's TPM to each clone, unless the clone asks for a
 // new TPM (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
-func (x *source) hasTPM() bool { return HasTPM(x.devices) }
+func (x *Source) HasTPM() bool { return hardware.HasTPM(x.Devices) }
 
-// disks returns the virtual disks.
-func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
+// Disks returns the virtual Disks.
+func (x *Source) Disks() []*types.VirtualDisk { return disks.In(x.Devices) }
 
-// datastores returns the datastores of the source's .vmx file and disks.
-func (x *source) datastores(all *places.Storage) (own []types.ManagedObjectReference) {
+// Datastores returns the Datastores of the source's .vmx file and disks.
+func (x *Source) Datastores(all *places.Storage) (own []types.ManagedObjectReference) {
 	var path object.DatastorePath
 	if path.FromString(x.file) {
 		if t := all.Called(path.Datastore); t != nil {
 			own = append(own, t.Ref)
 		}
 	}
-	for _, disk := range x.disks() {
-		if at := datastoreOf(disk); at != nil && !slices.Contains(own, *at) {
+	for _, disk := range x.Disks() {
+		if at := DatastoreOf(disk); at != nil && !slices.Contains(own, *at) {
 			own = append(own, *at)
 		}
 	}
 	return own
 }
 
-// datastoreOf returns the datastore of a disk; nil if vCenter does not show it.
-func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
+// DatastoreOf returns the datastore of a disk; nil if vCenter does not show it.
+func DatastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
 		return backing.GetVirtualDeviceFileBackingInfo().Datastore
 	}
@@ -200,8 +190,8 @@ func snapshotsIn(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
 	return all
 }
 
-// findSnapshot returns the snapshot that spec.clone names by name or path, or the current one. template is the template's name for the message.
-func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
+// FindSnapshot returns the snapshot that spec.clone names by name or path, or the current one. template is the template's name for the message.
+func FindSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
 	all := snapshotsIn(snapshots)
 	var paths []string
 	for _, t := range all {

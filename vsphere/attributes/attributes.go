@@ -1,6 +1,7 @@
-// This file finds and creates the definitions of vCenter's custom attributes, and reads a VM's values.
-
-package vsphere
+// Package attributes finds and creates the definitions of vCenter's custom attributes, and finds a VM's values of them.
+//
+// Locks: Cache.mu guards the fields of a Cache. It is taken alone, and not held across a call.
+package attributes
 
 import (
 	"context"
@@ -14,28 +15,43 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// fieldCache caches the definitions of custom attributes for one session.
-type fieldCache struct {
+// Cache caches the definitions of custom attributes for one session.
+type Cache struct {
 	mu   sync.Mutex
 	of   *session.Session
 	defs []types.CustomFieldDef // immutable
 }
 
-func (b *fieldCache) read(s *session.Session) ([]types.CustomFieldDef, bool) {
+func (b *Cache) read(s *session.Session) ([]types.CustomFieldDef, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.defs, b.of == s
 }
 
-func (b *fieldCache) write(s *session.Session, defs []types.CustomFieldDef) {
+func (b *Cache) write(s *session.Session, defs []types.CustomFieldDef) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.of, b.defs = s, defs
 }
 
-// key returns the key of the attribute for VMs of that name. It creates the attribute if there is none, and uses that of another replica that
+// Forget drops the definitions: they are read again when they are needed.
+func (b *Cache) Forget() { b.write(nil, nil) }
+
+// Find returns the key of the attribute for VMs of that name, and whether there is one.
+func (b *Cache) Find(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (key int32, is bool, err error) {
+	defs, err := b.all(ctx, s, manager)
+	if err != nil {
+		return 0, false, err
+	}
+	if def := defOf(defs, name); def != nil {
+		return def.Key, true, nil
+	}
+	return 0, false, nil
+}
+
+// Key returns the key of the attribute for VMs of that name. It creates the attribute if there is none, and uses that of another replica that
 // creates it at the same time.
-func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
+func (b *Cache) Key(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
 	defs, err := b.all(ctx, s, manager)
 	if err != nil {
 		return 0, err
@@ -43,11 +59,11 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 	if def := defOf(defs, name); def != nil {
 		return def.Key, nil
 	}
-	if n := countVMAttributes(defs); n >= maxAttributes {
+	if n := countVMAttributes(defs); n >= MaxForVMs {
 		return 0, vcfault.ForOperator(vcfault.ReasonMarkLimit, "vCenter has %d custom attributes for VMs, so the server creates no more, because it never removes one: use one of them in spec.customAttributes, or let an administrator of vCenter create %q.", n, name)
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
-	b.write(nil, nil) // the cached definitions lack this one, whether this call or another replica made it
+	b.Forget() // the cached definitions lack this one, whether this call or another replica made it
 	if err == nil {
 		return res.Returnval.Key, nil
 	}
@@ -67,10 +83,10 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 	return 0, vcfault.ForOperator(vcfault.ReasonAttributeConflict, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
 }
 
-// maxAttributes bounds the attributes for VMs up to which the server creates another. The server never deletes one: vCenter does not record who
+// MaxForVMs bounds the attributes for VMs up to which the server creates another. The server never deletes one: vCenter does not record who
 // created an attribute, and others may use it by then. Each edit of spec.customAttributes could leave twenty behind. An administrator can create
 // any number.
-const maxAttributes = 100
+const MaxForVMs = 100
 
 func countVMAttributes(defs []types.CustomFieldDef) (n int) {
 	for _, def := range defs {
@@ -92,7 +108,7 @@ func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 }
 
 // all returns the definitions of all attributes, from the cache or from vCenter.
-func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
+func (b *Cache) all(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
 	if defs, known := b.read(s); known {
 		return defs, nil
 	}
@@ -104,8 +120,8 @@ func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.
 	return defs.CustomFieldDef, nil
 }
 
-// valueOf returns the VM's value of an attribute; empty if it has none.
-func valueOf(have []types.BaseCustomFieldValue, key int32) string {
+// ValueOf returns the VM's value of an attribute; empty if it has none.
+func ValueOf(have []types.BaseCustomFieldValue, key int32) string {
 	for _, value := range have {
 		if s, is := value.(*types.CustomFieldStringValue); is && s.Key == key {
 			return s.Value

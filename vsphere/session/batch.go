@@ -1,19 +1,17 @@
-package vsphere
+package session
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // batchGather is how long a batch waits for more questions.
 const batchGather = 10 * time.Millisecond
 
-// batchedRead answers all questions that are asked within batchGather by one read.
-type batchedRead[Q comparable, A any] struct {
-	ask func(ctx context.Context, questions []Q) (A, error)
+// BatchedRead answers all questions that are asked within batchGather by one read.
+type BatchedRead[Q comparable, A any] struct {
+	Read func(ctx context.Context, questions []Q) (A, error)
 
 	mu   sync.Mutex
 	next *batch[Q, A] // gathers questions; nil if none came since the last read began
@@ -32,7 +30,7 @@ type batch[Q comparable, A any] struct {
 }
 
 // Ask returns the answer of a read that began after this call, and whether the read had other questions, too.
-func (r *batchedRead[Q, A]) Ask(ctx context.Context, question Q) (answer A, shared bool, err error) {
+func (r *BatchedRead[Q, A]) Ask(ctx context.Context, question Q) (answer A, shared bool, err error) {
 	r.mu.Lock()
 	x := r.next
 	if x == nil {
@@ -60,7 +58,7 @@ func (r *batchedRead[Q, A]) Ask(ctx context.Context, question Q) (answer A, shar
 }
 
 // run makes the read of a batch: with the caller's context if there is one question, because several questions have no context in common.
-func (r *batchedRead[Q, A]) run(x *batch[Q, A]) {
+func (r *BatchedRead[Q, A]) run(x *batch[Q, A]) {
 	defer close(x.ended)
 	defer x.cancel()
 	r.mu.Lock()
@@ -75,8 +73,8 @@ func (r *batchedRead[Q, A]) run(x *batch[Q, A]) {
 	if x.ctx.Err() != nil {
 		return
 	}
-	x.err = session.Contained("a read", func() (err error) {
-		x.answer, err = r.ask(ctx, questions)
+	x.err = Contained("a read", func() (err error) {
+		x.answer, err = r.Read(ctx, questions)
 		return err
 	})
 }

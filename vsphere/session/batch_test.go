@@ -1,4 +1,4 @@
-package vsphere
+package session
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// batchAsked is a batchedRead whose calls end after a second, or when they are cancelled.
+// batchAsked is a BatchedRead whose calls end after a second, or when they are cancelled.
 type batchAsked struct {
-	batchedRead[string, time.Time] // answers when the call began
+	BatchedRead[string, time.Time] // answers when the call began
 	mu                             sync.Mutex
 	calls                          [][]string
 	stuck                          string // a call with this question is not answered
@@ -22,7 +22,7 @@ type batchKey struct{}
 
 func newBatchAsked() *batchAsked {
 	a := &batchAsked{}
-	a.ask = func(ctx context.Context, questions []string) (time.Time, error) {
+	a.Read = func(ctx context.Context, questions []string) (time.Time, error) {
 		began := time.Now()
 		a.mu.Lock()
 		a.calls = append(a.calls, slices.Sorted(slices.Values(questions)))
@@ -68,8 +68,8 @@ func TestAnAnswerIsOfACallThatBeganAfterTheQuestion(t *testing.T) {
 func TestAQuestionThatIsAloneIsAskedInItsOwnContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, got := newBatchAsked(), []any{}
-		ask := a.ask
-		a.ask = func(ctx context.Context, questions []string) (time.Time, error) {
+		ask := a.Read
+		a.Read = func(ctx context.Context, questions []string) (time.Time, error) {
 			got = append(got, ctx.Value(batchKey{}))
 			return ask(ctx, questions)
 		}
@@ -136,7 +136,7 @@ func TestACallWithoutAnAnswerDelaysNoOther(t *testing.T) {
 func TestAPanicInACallIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newBatchAsked()
-		a.ask = func(context.Context, []string) (time.Time, error) { panic("an answer that no caller expects") }
+		a.Read = func(context.Context, []string) (time.Time, error) { panic("an answer that no caller expects") }
 		if _, _, err := a.Ask(context.Background(), "a"); err == nil {
 			t.Error("a call whose function panicked succeeded; want an error")
 		}

@@ -1,6 +1,6 @@
 // This file finds vCenter's storage policies by name, and which datastores satisfy one.
 
-package vsphere
+package places
 
 import (
 	"context"
@@ -11,45 +11,44 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
-	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// policy is a storage policy: its id, the datastores that satisfy it, by moRef, and whether it encrypts.
-type policy struct {
-	id         string
-	compatible map[string]bool
-	encrypts   bool
+// Policy is a storage Policy: its id, the datastores that satisfy it, by moRef, and whether it encrypts.
+type Policy struct {
+	ID         string
+	Compatible map[string]bool
+	Encrypts   bool
 }
 
-// profileOf returns the profile that sets the policy with that id on a disk or VM.
-func profileOf(id string) []types.BaseVirtualMachineProfileSpec {
+// Profile returns the profile that sets the policy with that id on a disk or VM.
+func Profile(id string) []types.BaseVirtualMachineProfileSpec {
 	return []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}
 }
 
-// fitting returns the usable datastores that the policy allows and that hosts of the pool have. If reached is nil, any datastore counts as one that
+// Fitting returns the usable datastores that the policy allows and that hosts of the pool have. If reached is nil, any datastore counts as one that
 // the hosts have.
-func (p *policy) fitting(all *places.Storage, reached *places.Reach) (fits []*places.Object) {
+func (p *Policy) Fitting(all *Storage, reached *Reach) (fits []*Object) {
 	for i := range all.All {
-		if t := &all.All[i]; p.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref)) {
+		if t := &all.All[i]; p.Compatible[t.Ref.Value] && Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref)) {
 			fits = append(fits, t)
 		}
 	}
 	return fits
 }
 
-// policyKey identifies a policy in a datacenter, whose datastores may satisfy it.
-type policyKey struct{ id, datacenter string }
+// PolicyKey identifies a policy in a datacenter, whose datastores may satisfy it.
+type PolicyKey struct{ ID, Datacenter string }
 
-// storagePolicies has vCenter's storage policies, and a client of their service (SPBM).
-type storagePolicies struct {
+// StoragePolicies has vCenter's storage policies, and a client of their service (SPBM).
+type StoragePolicies struct {
 	client *pbm.Client
 	ids    map[string]string // by name
 }
 
-// readStoragePolicies reads all storage policies.
-func readStoragePolicies(ctx context.Context, client *session.Client, s *session.Session) (*storagePolicies, error) {
+// ReadStoragePolicies reads all storage policies.
+func ReadStoragePolicies(ctx context.Context, client *session.Client, s *session.Session) (*StoragePolicies, error) {
 	c, err := client.PBM(ctx, s)
 	if err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func readStoragePolicies(ctx context.Context, client *session.Client, s *session
 	if err != nil {
 		return nil, session.PBMFailure(err)
 	}
-	policies := &storagePolicies{client: c, ids: map[string]string{}}
+	policies := &StoragePolicies{client: c, ids: map[string]string{}}
 	if len(ids) == 0 {
 		return policies, nil
 	}
@@ -77,7 +76,7 @@ func readStoragePolicies(ctx context.Context, client *session.Client, s *session
 }
 
 // Find returns the id of the policy with that name. field is the field of the spec that has the name, for the message.
-func (b *storagePolicies) Find(name, field string) (string, error) {
+func (b *StoragePolicies) Find(name, field string) (string, error) {
 	if id, found := b.ids[name]; found {
 		return id, nil
 	}
@@ -92,9 +91,9 @@ func (b *storagePolicies) Find(name, field string) (string, error) {
 }
 
 // Read returns the policy with that id, and which of the datastores satisfy it.
-func (b *storagePolicies) Read(ctx context.Context, id string, all []naming.Candidate) (p *policy, err error) {
-	p = &policy{id: id, compatible: map[string]bool{}}
-	if p.encrypts, err = b.client.SupportsEncryption(ctx, id); err != nil {
+func (b *StoragePolicies) Read(ctx context.Context, id string, all []naming.Candidate) (p *Policy, err error) {
+	p = &Policy{ID: id, Compatible: map[string]bool{}}
+	if p.Encrypts, err = b.client.SupportsEncryption(ctx, id); err != nil {
 		return nil, session.PBMFailure(err)
 	}
 	if len(all) == 0 { // given no hubs, the service would check all datastores
@@ -110,7 +109,7 @@ func (b *storagePolicies) Read(ctx context.Context, id string, all []naming.Cand
 		return nil, session.PBMFailure(err)
 	}
 	for _, hub := range res.CompatibleDatastores() {
-		p.compatible[hub.HubId] = true
+		p.Compatible[hub.HubId] = true
 	}
 	return p, nil
 }
