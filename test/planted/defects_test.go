@@ -345,7 +345,7 @@ var defects = []defect{
 		"if len(unmanaged) == 0 {", "if true {",
 		[]layer{through("ARestoredVM"), vsphere}},
 	{"evidence: a deletion ends before it is known whose a VM is", "vsphere/inventory/groups.go",
-		"if !n.Evidence.isStray(uid, idOf(&g.vms[i])) {", "if n.Evidence.isProven(uid, idOf(&g.vms[i])) {",
+		"if !n.Evidence.isStray(uid, g.vms[i].ID()) {", "if n.Evidence.isProven(uid, g.vms[i].ID()) {",
 		[]layer{{"./vsphere/inventory", "ADeletionWaits"}}},
 	{"evidence: the ordinal of a stray that may be the server's clone is cloned again", "sync/planner/decision.go",
 		"return d.isClaimed(ordinal) || d.sets.held[ordinal] ||", "return d.isClaimed(ordinal) ||",

@@ -204,7 +204,7 @@ func (e *Evidence) isStray(uid types.UID, id plan.VMID) bool {
 }
 
 // IsStray reports whether a member was last found to be a stray.
-func (e *Evidence) IsStray(m *Member) bool { return e.isStray(m.Stamp.UID, m.VMID()) }
+func (e *Evidence) IsStray(m *Member) bool { return e.isStray(m.Stamp.UID, m.ID()) }
 
 // prove records that a VM is a group's.
 func (e *Evidence) prove(uid types.UID, id plan.VMID) {

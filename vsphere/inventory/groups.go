@@ -53,7 +53,7 @@ func (n *Inventory) ListGroups(cluster string) (groups []plan.Listed, known bool
 // other VM may be forged. The caller holds mu.
 func (n *Inventory) listed(uid types.UID, g *group) []plan.VM {
 	unproven := func(vm plan.VM) bool {
-		if is := n.Evidence.isProven(uid, idOf(&vm)); is || n.Evidence.isStray(uid, idOf(&vm)) {
+		if is := n.Evidence.isProven(uid, vm.ID()); is || n.Evidence.isStray(uid, vm.ID()) {
 			return !is || vm.IsTemplate
 		}
 		s := &g.refs[vm.MoRef].Stamp
@@ -90,7 +90,7 @@ func (n *Inventory) MemberNames(uid types.UID) []string {
 	var names []string
 	if g := n.objects.groups[uid]; g != nil {
 		for i := range g.vms {
-			if !n.Evidence.isStray(uid, idOf(&g.vms[i])) {
+			if !n.Evidence.isStray(uid, g.vms[i].ID()) {
 				names = append(names, g.vms[i].Name)
 			}
 		}

@@ -16,7 +16,7 @@ const unstampedDelay = 5 * time.Second
 func (n *Inventory) missMember(old *Member, reused, copied bool) {
 	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, so it can't run unnoticed; if it returns, its stamp identifies it
 		if !copied {
-			n.MissingVMs.finish(old.VMID())
+			n.MissingVMs.finish(old.ID())
 		}
 		return
 	}
@@ -27,13 +27,13 @@ func (n *Inventory) missMember(old *Member, reused, copied bool) {
 
 // miss records a VM as missing, unless the cause of its removal is known, or it exists with another moRef. The caller holds mu.
 func (n *Inventory) miss(m Missing) {
-	if n.MissingVMs.isDone(m.VMID()) || n.MissingVMs.isMissing(m.VMID()) {
+	if n.MissingVMs.isDone(m.ID()) || n.MissingVMs.isMissing(m.ID()) {
 		return
 	}
 	if g := n.objects.groups[m.UID]; g != nil && m.InstanceUUID != "" {
 		for _, other := range g.refs {
-			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef && n.Evidence.isProven(m.UID, other.VMID()) {
-				n.MissingVMs.finish(m.VMID())
+			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef && n.Evidence.isProven(m.UID, other.ID()) {
+				n.MissingVMs.finish(m.ID())
 				return
 			}
 		}
@@ -46,7 +46,7 @@ func (n *Inventory) miss(m Missing) {
 func (n *Inventory) hasMoved(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
 	if g := n.objects.groups[uid]; g != nil {
 		for _, m := range g.refs {
-			if m.InstanceUUID == r.InstanceUUID && n.Evidence.isProven(uid, m.VMID()) {
+			if m.InstanceUUID == r.InstanceUUID && n.Evidence.isProven(uid, m.ID()) {
 				return true
 			}
 		}
@@ -73,14 +73,14 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 	if plan.VCenterOf(r.MoRef) != "" {
 		return n.hasMoved(uid, r, kept, ask)
 	}
-	id, reused, isCopy := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false, false
+	id, reused, isCopy := plan.IDOf(r), false, false
 	if m := n.objects.members[r.MoRef]; m != nil {
-		if sameVM(r.InstanceUUID, m.InstanceUUID) {
+		if id.Is(m.ID()) {
 			return m.Stamp.UID != uid
 		}
 		reused = true
 	} else if x, found := n.objects.unmanaged[r.MoRef]; found {
-		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
+		if x.unreadable || id.Is(plan.VMID{MoRef: r.MoRef, InstanceUUID: x.instanceUUID}) {
 			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedDelay)
 		}
 		if n.renumbers(uid, r, &x, ask.Preview) {

@@ -41,9 +41,6 @@ type Missing struct {
 	asked bool // whether its group asked for it since the last forgetUnasked
 }
 
-// VMID identifies the VM.
-func (m *Missing) VMID() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
-
 // recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Missing {
 	seen := r.BootTime.Time
@@ -53,9 +50,6 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused, copied bool) Mis
 	return Missing{UID: uid, Host: r.Host, File: r.VMPathName, Reused: reused, Copied: copied, SeenAt: seen,
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
-
-// sameVM reports whether a recorded and a read instanceUuid can be one VM's. A record without one can be of any VM.
-func sameVM(recorded, read string) bool { return recorded == "" || recorded == read }
 
 // MissingVMs are the members that vCenter no longer has, and those that are not looked for any more.
 type MissingVMs struct {
@@ -145,7 +139,7 @@ func (s *MissingVMs) each(add func(id plan.VMID, file string)) {
 // put records a VM as missing, unless it is recorded already or is not looked for any more.
 func (s *MissingVMs) put(m Missing) {
 	s.mu.Lock()
-	fresh := !s.done.has(m.VMID()) && s.find(m.VMID()) == nil
+	fresh := !s.done.has(m.ID()) && s.find(m.ID()) == nil
 	if fresh {
 		s.add(m)
 	}
@@ -159,7 +153,7 @@ func (s *MissingVMs) put(m Missing) {
 func (s *MissingVMs) putElsewhere(m Missing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.find(m.VMID()) == nil {
+	if s.find(m.ID()) == nil {
 		s.add(m)
 	}
 }
@@ -275,12 +269,12 @@ type Cause struct {
 // Decide records why a missing VM left vCenter's inventory.
 func (s *MissingVMs) Decide(m Missing, c Cause) {
 	s.mu.Lock()
-	now := s.all[m.VMID()]
+	now := s.all[m.ID()]
 	same := now == nil || !c.Destroyed && now.How == c.How
 	switch {
 	case same:
 	case c.Destroyed:
-		s.destroy(m.VMID(), c.By)
+		s.destroy(m.ID(), c.By)
 		if c.By.Ours {
 			s.removed[m.UID] = plan.Removed{Name: m.Name, MoRef: m.MoRef, At: time.Now()}
 		}
@@ -316,14 +310,14 @@ func (s *MissingVMs) find(id plan.VMID) *Missing {
 // add records a VM as missing. The caller holds mu.
 func (s *MissingVMs) add(m Missing) {
 	m.Since, m.asked = time.Now(), true
-	s.all[m.VMID()] = &m
+	s.all[m.ID()] = &m
 	s.byMoRef[m.MoRef] = append(s.byMoRef[m.MoRef], &m)
 }
 
 // drop forgets that a VM is missing. The caller holds mu.
 func (s *MissingVMs) drop(id plan.VMID) {
 	delete(s.all, id)
-	left := slices.DeleteFunc(s.byMoRef[id.MoRef], func(m *Missing) bool { return m.VMID() == id })
+	left := slices.DeleteFunc(s.byMoRef[id.MoRef], func(m *Missing) bool { return m.ID() == id })
 	if s.byMoRef[id.MoRef] = left; len(left) == 0 {
 		delete(s.byMoRef, id.MoRef)
 	}

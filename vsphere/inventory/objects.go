@@ -42,11 +42,8 @@ type Member struct {
 	Own string
 }
 
-// VMID identifies a VM as far as it was read; for a member, with the instanceUuid in its stamp.
-func (m *Machine) VMID() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
-
-// idOf identifies a VM of a group.
-func idOf(vm *plan.VM) plan.VMID { return plan.VMID{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID} }
+// ID identifies a VM as far as it was read; a member by the instanceUuid in its stamp.
+func (m *Machine) ID() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
 
 // group is the members of one group.
 type group struct {

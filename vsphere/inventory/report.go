@@ -40,7 +40,7 @@ func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 			continue
 		}
 		at := slices.IndexFunc(ask.Recorded, func(r v1alpha1.Member) bool {
-			return r.MoRef == vm.MoRef && sameVM(r.InstanceUUID, vm.InstanceUUID) && !r.BootTime.IsZero() && plan.SameBoot(r.BootTime.Time, vm.BootTime)
+			return vm.ID().Is(plan.IDOf(&r)) && !r.BootTime.IsZero() && plan.SameBoot(r.BootTime.Time, vm.BootTime)
 		})
 		if at < 0 {
 			continue

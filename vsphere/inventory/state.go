@@ -38,7 +38,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		for i := range ask.Recorded {
 			r := &ask.Recorded[i]
 			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
-				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.MissingVMs.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})})
+				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.MissingVMs.destroyer(plan.IDOf(r))})
 			} else if n.awaited.has(r.MoRef) && i < len(ask.Recorded)-ask.Kept {
 				s.Vanished = append(s.Vanished, recordedMissing(ref.UID, r, false, false).Vanished)
 			}

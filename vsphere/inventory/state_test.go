@@ -117,7 +117,7 @@ func TestOnlyARemovalByAnotherProcessOfTheServerIsTheLastRemoved(t *testing.T) {
 		"its host was removed": {func(s *filled, m Missing) { s.MissingVMs.Decide(m, Cause{By: ours, How: "its host was removed"}) }, ""},
 		"this one, and vCenter said so first": {func(s *filled, m Missing) {
 			s.MissingVMs.Decide(m, Cause{Destroyed: true, By: ours})
-			s.MissingVMs.Destroyed(m.VMID())
+			s.MissingVMs.Destroyed(m.ID())
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

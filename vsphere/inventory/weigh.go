@@ -32,10 +32,12 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 	for i := range others {
 		vm := &others[i]
 		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
-			Recorded: n.Evidence.isProven(ref.UID, idOf(vm)) || lists(known.members, vm),
+			Recorded: n.Evidence.isProven(ref.UID, vm.ID()) || lists(known.members, vm),
 			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
-			Listed:   slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool { return s.MoRef == vm.MoRef && sameVM(s.InstanceUUID, vm.InstanceUUID) }),
-			Arrival:  n.Evidence.arrivalOf(idOf(vm))}
+			Listed: slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool {
+				return vm.ID().Is(plan.VMID{MoRef: s.MoRef, InstanceUUID: s.InstanceUUID})
+			}),
+			Arrival: n.Evidence.arrivalOf(vm.ID())}
 		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder && vm.VCenter == n.vcenter)
 		c.Former, c.FormerFile = n.formerOf(vm, known, formers)
 		c.Moved = plan.VCenterOf(known.former[vm.InstanceUUID].moRef) != "" && c.Former != ""
@@ -44,7 +46,7 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 			all = append(all, *vm)
 			filled[vm.Ordinal] = filled[vm.Ordinal] || vm.Quarantined.IsZero()
 			if !ask.Preview {
-				n.prove(ref.UID, idOf(vm))
+				n.prove(ref.UID, vm.ID())
 			}
 			continue
 		}
@@ -55,11 +57,11 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 		switch {
 		case ask.Preview:
 		case !stray.Pending:
-			if n.Evidence.setStray(ref.UID, idOf(vm)) {
+			if n.Evidence.setStray(ref.UID, vm.ID()) {
 				n.adoptions.forgetAnswer(ref.UID)
 			}
 		case !c.Arrival.Read:
-			n.Evidence.seekArrival(Sought{VMID: idOf(vm), UID: ref.UID, Patient: c.InFolder || c.Former != ""})
+			n.Evidence.seekArrival(Sought{VMID: vm.ID(), UID: ref.UID, Patient: c.InFolder || c.Former != ""})
 		}
 	}
 	if len(all) > len(ours) {
@@ -96,7 +98,7 @@ func (n *Inventory) formers(uid types.UID) map[string][]former {
 	}
 	if g := n.objects.groups[uid]; g != nil {
 		for _, m := range g.refs {
-			add(m.VMID(), m.File)
+			add(m.ID(), m.File)
 		}
 	}
 	n.MissingVMs.each(add)
@@ -183,7 +185,7 @@ func recordsOf(ask *plan.Query, here bool) *records {
 // lists reports whether a VM is among recorded ones.
 func lists(recorded map[string]string, vm *plan.VM) bool {
 	id, is := recorded[vm.MoRef]
-	return is && sameVM(id, vm.InstanceUUID)
+	return is && vm.ID().Is(plan.VMID{MoRef: vm.MoRef, InstanceUUID: id})
 }
 
 func (n *Inventory) recordsOf(ask *plan.Query) *records {

@@ -41,7 +41,7 @@ func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes
 		causes = map[string]inventory.Cause{}
 		begin, some := now, search{}
 		for _, m := range of {
-			q := f.cases[keyOf(m)]
+			q := f.cases[m.ID()]
 			some.add(m, q.events)
 			if since := q.beginOf(m, now); since.Before(begin) {
 				begin = since
@@ -52,7 +52,7 @@ func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes
 		}
 		chains := map[int32][]types.BaseEvent{}
 		for _, m := range of {
-			q := f.cases[keyOf(m)]
+			q := f.cases[m.ID()]
 			q.events, q.searched = some.about(m), now
 			removed := lastOf(q.events, m)
 			if removed == nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -55,13 +56,8 @@ type Finder struct {
 	log       zerolog.Logger
 	wake      chan struct{} // a VM is missing; its capacity is 1
 
-	cases map[key]*inquiry // only Run uses it
+	cases map[plan.VMID]*inquiry // only Run uses it
 }
-
-// key identifies a missing VM.
-type key struct{ moRef, instanceUUID string }
-
-func keyOf(m inventory.Missing) key { return key{m.MoRef, m.InstanceUUID} }
 
 // inquiry has the queries about a missing VM and their results.
 type inquiry struct {
@@ -75,7 +71,7 @@ type inquiry struct {
 
 // New returns a Finder. It makes no query before Run.
 func New(calls inventory.Caller, n Inventory, log zerolog.Logger) *Finder {
-	return &Finder{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
+	return &Finder{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), cases: map[plan.VMID]*inquiry{}}
 }
 
 // Wake tells the Finder that a VM is missing.
@@ -132,7 +128,7 @@ func (f *Finder) round(ctx context.Context) error {
 	}
 	refused := vcfault.Classify("", err)
 	for _, m := range due {
-		q := f.cases[keyOf(m)]
+		q := f.cases[m.ID()]
 		q.asked++
 		if c := causes[m.MoRef]; c.How != "" {
 			q.due, q.events = time.Time{}, nil
@@ -167,9 +163,9 @@ func withoutEvents(m inventory.Missing, refused *vcfault.Error) string {
 
 // due returns the missing VMs to query now.
 func (f *Finder) due(now time.Time) (due []inventory.Missing) {
-	missing := map[key]bool{}
+	missing := map[plan.VMID]bool{}
 	for _, m := range f.inventory.Missing() {
-		k := keyOf(m)
+		k := m.ID()
 		missing[k] = true
 		q := f.cases[k]
 		if q == nil || !q.since.Equal(m.Since) {
