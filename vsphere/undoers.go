@@ -8,7 +8,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -53,14 +52,14 @@ func (st *step) undoers(ctx context.Context) string {
 		}
 		since := now.Add(-time.Since(st.action.Again))
 		return session.Events(ctx, s, types.EventFilterSpec{
-			Entity:      &types.EventFilterSpecByEntity{Entity: of, Recursion: types.EventFilterSpecRecursionOptionSelf},
+			Entity:      session.OfVM(of),
 			EventTypeId: []string{kind}, Time: &types.EventFilterSpecByTime{BeginTime: &since},
 		}, func(e types.BaseEvent) bool {
-			switch user := session.UserOf(e.GetEvent()); {
-			case strings.EqualFold(user, s.User):
+			switch by := s.Actor(e.GetEvent()); {
+			case by.Ours:
 				own = true
-			case user != "":
-				users[user] = true
+			case by.User != "":
+				users[by.User] = true
 			}
 			return true
 		})

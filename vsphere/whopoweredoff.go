@@ -7,7 +7,6 @@ package vsphere
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -15,9 +14,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
-
-// auditSince is how far back the query goes. A power-off is reported within moments, but vCenter's clock may differ from the server's.
-const auditSince = 15 * time.Minute
 
 // The queries run one at a time, and at most one each second, because many groups ask at once when a host fails.
 const (
@@ -61,31 +57,31 @@ func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.
 
 // ask reads vCenter's events about all VMs that were powered off recently.
 func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
-	begin := time.Now().Add(-auditSince)
+	begin := time.Now().Add(-session.ClocksApart) // a power-off is reported within moments
 	var found poweredOff
 	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		found = newPoweredOff(s.User)
+		found = newPoweredOff(s)
 		return session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}, found.note)
 	})
 	return found.who, err
 }
 
-// poweredOff has the account that powered each VM off last, by moRef. own is the server's account.
+// poweredOff has the account that powered each VM off last, by moRef.
 type poweredOff struct {
-	own  string
+	on   *session.Session
 	who  map[string]plan.Actor
 	last map[string]time.Time
 }
 
-func newPoweredOff(own string) poweredOff {
-	return poweredOff{own, map[string]plan.Actor{}, map[string]time.Time{}}
+func newPoweredOff(on *session.Session) poweredOff {
+	return poweredOff{on, map[string]plan.Actor{}, map[string]time.Time{}}
 }
 
 // note records an event. It always asks for more events.
 func (p poweredOff) note(event types.BaseEvent) (more bool) {
 	e := event.GetEvent()
-	if user, at := session.UserOf(e), session.TimeOf(e); e.Vm != nil && user != "" && !at.Before(p.last[e.Vm.Vm.Value]) {
-		p.who[e.Vm.Vm.Value], p.last[e.Vm.Vm.Value] = plan.Actor{User: user, Ours: strings.EqualFold(user, p.own)}, at
+	if by, at := p.on.Actor(e), session.TimeOf(e); e.Vm != nil && by.User != "" && !at.Before(p.last[e.Vm.Vm.Value]) {
+		p.who[e.Vm.Vm.Value], p.last[e.Vm.Vm.Value] = by, at
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	pieces "codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
 )
 
@@ -47,14 +48,14 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
 	off := pieces.Event(t, "veba/events/VmPoweredOffEvent.json", "VmPoweredOffEvent")
 	vm, user := off.GetEvent().Vm.Vm.Value, off.GetEvent().UserName
-	by := newPoweredOff(`vsphere.local\administrator`)
+	by := newPoweredOff(&session.Session{User: `vsphere.local\administrator`})
 	if by.note(off); by.who[vm] != (plan.Actor{User: user, Ours: true}) {
 		t.Errorf("got the accounts %+v; want the server's own", by.who)
 	}
 	host := &vim.VmPoweredOffEvent{}
 	host.Event = *off.GetEvent()
 	host.UserName = "User"
-	by = newPoweredOff("User")
+	by = newPoweredOff(&session.Session{User: "User"})
 	if by.note(host); len(by.who) != 0 {
 		t.Errorf("got the accounts %+v; want none", by.who)
 	}
@@ -62,7 +63,7 @@ func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
 
 // vCenter stores the times of events in milliseconds, often one microsecond short.
 func TestOfTwoPowerOffsInOneMillisecondTheLaterOneCounts(t *testing.T) {
-	by, at := newPoweredOff("vmgroup"), time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	by, at := newPoweredOff(&session.Session{User: "vmgroup"}), time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	for _, e := range []struct {
 		user string
 		at   time.Time

@@ -7,7 +7,6 @@ package arrival
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,8 +19,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// asks are the times, after a VM was first sought, at which its events are queried if it had none: vCenter may store them late.
-var asks = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second, time.Minute}
+// asks are the times, after a VM was first sought, at which its events are queried if it had none.
+var asks = session.EventsStored
 
 // retry is the time after which a query is repeated that vCenter did not answer.
 const retry = 5 * time.Second
@@ -37,7 +36,7 @@ const roundMost = 16
 const migrated = "com.vmware.vc.vm.DstVmMigratedEvent"
 
 // kinds are the events that say how a VM came, or which instanceUuid it had until vCenter, or a person, changed it.
-var kinds = []string{migrated, "VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent", "VmInstanceUuidChangedEvent", "VmInstanceUuidConflictEvent"}
+var kinds = append([]string{migrated, "VmInstanceUuidChangedEvent", "VmInstanceUuidConflictEvent"}, session.ArrivalEvents...)
 
 // Inventory has the VMs whose arrivals are to be found out.
 type Inventory interface {
@@ -151,7 +150,7 @@ func (f *Finder) find(ctx context.Context, s inventory.Sought) (found plan.Arriv
 		var had []types.BaseEvent
 		some := 0
 		err := session.Events(ctx, on, types.EventFilterSpec{
-			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(s.MoRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
+			Entity:      session.OfVM(inventory.VMRef(s.MoRef)),
 			EventTypeId: kinds,
 		}, func(event types.BaseEvent) bool {
 			e := event.GetEvent()
@@ -161,8 +160,8 @@ func (f *Finder) find(ctx context.Context, s inventory.Sought) (found plan.Arriv
 			}
 			if how := comingOf(event); how != "" && (newest == nil || session.Newer(e, newest)) {
 				newest = e
-				user := session.UserOf(e)
-				found = plan.Arrival{How: how, At: session.TimeOf(e), User: user, Ours: on.User != "" && strings.EqualFold(user, on.User)}
+				by := on.Actor(e)
+				found = plan.Arrival{How: how, At: session.TimeOf(e), User: by.User, Ours: by.Ours}
 				if e.Vm != nil {
 					found.Name = naming.Unescape(e.Vm.Name)
 				}

@@ -3,7 +3,6 @@ package removalcause
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -19,18 +18,14 @@ import (
 // (https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/data-structures/EventFilterSpec/).
 const migrated = "com.vmware.vc.vm.SrcVmMigratedEvent"
 
-var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRenamedEvent",
-	"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent"} // what came before the VM did not remove it
+// departures are the types of the events that tell. What came before the VM's last arrival did not remove it.
+var departures = append([]string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRenamedEvent"}, session.ArrivalEvents...)
 
 // destroys are the tasks that destroy VMs, by TaskInfo.descriptionId (govmomi's capture of a vCenter, simulator/vpx/task_manager.go).
 var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.destroy"}
 
-const (
-	// clocksApart is the maximum difference between vCenter's clock and this machine's that queries allow for.
-	clocksApart = 15 * time.Minute
-	// kept is how long vCenter keeps events by default.
-	kept = 30 * 24 * time.Hour
-)
+// kept is how long vCenter keeps events by default.
+const kept = 30 * 24 * time.Hour
 
 // fromEvents queries vCenter's events about VMs, and returns the causes that they show, by moRef. A VM without such events has no cause. vCenter
 // may have hundreds of thousands of events of all VMs: fromEvents keeps only those of these VMs and their hosts, in their inquiries, and queries
@@ -47,7 +42,7 @@ func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes
 				begin = since
 			}
 		}
-		if err := session.Events(ctx, s, between(begin, now.Add(clocksApart)), some.take); err != nil {
+		if err := session.Events(ctx, s, between(begin, now.Add(session.ClocksApart)), some.take); err != nil {
 			return err
 		}
 		chains := map[int32][]types.BaseEvent{}
@@ -66,7 +61,7 @@ func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes
 				}
 				chains[id] = chain
 			}
-			causes[m.MoRef] = read(removed, chain, s.User)
+			causes[m.MoRef] = read(removed, chain, s)
 		}
 		return nil
 	})
@@ -136,7 +131,7 @@ func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectRe
 	m.MoRef, m.SeenAt = vm.Value, at
 	var some search
 	some.add(m, nil)
-	err = session.Events(ctx, s, between(at.Add(-clocksApart), time.Now().Add(clocksApart)), some.take)
+	err = session.Events(ctx, s, between(at.Add(-session.ClocksApart), time.Now().Add(session.ClocksApart)), some.take)
 	removed := lastOf(some.about(m), m)
 	if err != nil || removed == nil {
 		return false, "", err
@@ -145,7 +140,7 @@ func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectRe
 	if err != nil {
 		return false, "", err
 	}
-	c := read(removed, chain, s.User)
+	c := read(removed, chain, s)
 	return c.Destroyed, c.How, nil
 }
 
@@ -159,7 +154,7 @@ func (q *inquiry) beginOf(m inventory.Missing, now time.Time) time.Time {
 	if q.searched.After(begin) {
 		begin = q.searched
 	}
-	return begin.Add(-clocksApart)
+	return begin.Add(-session.ClocksApart)
 }
 
 // between limits a filter to events between two times.
@@ -177,14 +172,14 @@ func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent
 	came := cameBy(events, m, names)
 	for _, event := range events {
 		e := event.GetEvent()
-		if comes(event) || came != nil && !session.Newer(e, came) {
+		if session.IsArrival(event) || came != nil && !session.Newer(e, came) {
 			continue
 		}
 		its := false
 		switch event.(type) {
 		case *types.VmRenamedEvent:
 		case *types.HostRemovedEvent:
-			its = !own && m.Host != "" && e.Host != nil && e.Host.Name == m.Host && !m.SeenAt.After(e.CreatedTime.Add(clocksApart))
+			its = !own && m.Host != "" && e.Host != nil && e.Host.Name == m.Host && !m.SeenAt.After(e.CreatedTime.Add(session.ClocksApart))
 		default:
 			if its = isOf(e, m) && (m.Name == "" || names[naming.Unescape(e.Vm.Name)]); its && !own {
 				own, last = true, nil
@@ -201,20 +196,11 @@ func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent
 func cameBy(events []types.BaseEvent, m inventory.Missing, names map[string]bool) (came *types.Event) {
 	for _, event := range events {
 		e := event.GetEvent()
-		if comes(event) && isOf(e, m) && (!m.Reused || names[naming.Unescape(e.Vm.Name)]) && (came == nil || session.Newer(e, came)) {
+		if session.IsArrival(event) && isOf(e, m) && (!m.Reused || names[naming.Unescape(e.Vm.Name)]) && (came == nil || session.Newer(e, came)) {
 			came = e
 		}
 	}
 	return came
-}
-
-// comes reports whether an event says that a VM came into the inventory.
-func comes(event types.BaseEvent) bool {
-	switch event.(type) {
-	case *types.VmCreatedEvent, *types.VmClonedEvent, *types.VmDeployedEvent, *types.VmRegisteredEvent, *types.VmDiscoveredEvent:
-		return true
-	}
-	return false
 }
 
 func isOf(e *types.Event, m inventory.Missing) bool { return e.Vm != nil && e.Vm.Vm.Value == m.MoRef }
@@ -242,9 +228,13 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	return names
 }
 
-// read returns the cause of a departure, from its event and the other events of its chain. own is the server's account.
-func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.Cause {
-	user := by(event.GetEvent())
+// read returns the cause of a departure, from its event and the other events of its chain.
+func read(event types.BaseEvent, chain []types.BaseEvent, s *session.Session) inventory.Cause {
+	actor := s.Actor(event.GetEvent())
+	user := ""
+	if actor.User != "" {
+		user = " by " + actor.User
+	}
 	switch e := event.(type) {
 	case *types.HostRemovedEvent:
 		return inventory.Cause{How: hostRemoved(e.GetEvent()) + user}
@@ -262,8 +252,6 @@ func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.
 	}
 	switch {
 	case slices.ContainsFunc(tasks, func(t string) bool { return slices.Contains(destroys, t) }):
-		actor := plan.Actor{User: session.UserOf(event.GetEvent())}
-		actor.Ours = own != "" && strings.EqualFold(actor.User, own)
 		return inventory.Cause{Destroyed: true, By: actor, How: "it was destroyed" + user}
 	case slices.Contains(tasks, "VirtualMachine.unregister"):
 		return inventory.Cause{How: "it was unregistered" + user}
@@ -279,12 +267,4 @@ func hostRemoved(e *types.Event) string {
 		return "its host was removed from the inventory"
 	}
 	return "its host " + e.Host.Name + " was removed from the inventory"
-}
-
-func by(e *types.Event) string {
-	user := session.UserOf(e)
-	if user == "" {
-		return ""
-	}
-	return " by " + user
 }

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -45,11 +46,11 @@ func TestWhatTheEventsOfAChainMean(t *testing.T) {
 		{event(2, &types.EventEx{EventTypeId: migrated}), nil, false, "it was migrated to another vCenter by alice"},
 		{event(2, &types.HostRemovedEvent{}), nil, false, "its host esx-1 was removed from the inventory by alice"},
 	} {
-		if got := read(c.event, c.chain, "bob"); got.Destroyed != c.destroyed || got.How != c.how || c.destroyed && got.By != (plan.Actor{User: "alice"}) {
+		if got := read(c.event, c.chain, &session.Session{User: "bob"}); got.Destroyed != c.destroyed || got.How != c.how || c.destroyed && got.By != (plan.Actor{User: "alice"}) {
 			t.Errorf("%T: got the cause %+v; want %q, and that alice destroyed the VM: %t", c.event, got, c.how, c.destroyed)
 		}
 	}
-	if got := read(removed, []types.BaseEvent{task("VirtualMachine.destroy")}, "Alice"); !got.By.Ours {
+	if got := read(removed, []types.BaseEvent{task("VirtualMachine.destroy")}, &session.Session{User: "Alice"}); !got.By.Ours {
 		t.Errorf("got the cause %+v; want a destruction by the server's own account, in whatever case", got)
 	}
 }

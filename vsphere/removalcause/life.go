@@ -24,7 +24,7 @@ func Life(ctx context.Context, calls inventory.Caller, moRef string) (made, on b
 	err = calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		made, on = false, false
 		return session.Events(ctx, s, types.EventFilterSpec{
-			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(moRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
+			Entity:      session.OfVM(inventory.VMRef(moRef)),
 			EventTypeId: slices.Concat(madeEvents, onEvents),
 		}, func(e types.BaseEvent) bool {
 			kind := reflect.TypeOf(e).Elem().Name()

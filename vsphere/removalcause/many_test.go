@@ -150,12 +150,12 @@ func TestEventsAreReadOnceFromWhenTheVMWasLastThere(t *testing.T) {
 				}
 				h.missing = ofWeb0(seen)
 				h.find(t, 10*time.Minute)
-				if len(h.begins) < len(asks) || h.begins[0] != c.first+clocksApart {
-					t.Fatalf("the queries asked for events since %v ago; want at least %d queries, and the first since %s", h.begins, len(asks), c.first+clocksApart)
+				if len(h.begins) < len(asks) || h.begins[0] != c.first+session.ClocksApart {
+					t.Fatalf("the queries asked for events since %v ago; want at least %d queries, and the first since %s", h.begins, len(asks), c.first+session.ClocksApart)
 				}
 				for i, begin := range h.begins[1:] {
-					if begin > askAgain+clocksApart+time.Second {
-						t.Errorf("query %d: the events since %s ago were asked for again; want at most %s", i+1, begin, askAgain+clocksApart+time.Second)
+					if begin > askAgain+session.ClocksApart+time.Second {
+						t.Errorf("query %d: the events since %s ago were asked for again; want at most %s", i+1, begin, askAgain+session.ClocksApart+time.Second)
 					}
 				}
 				if len(h.causes) == 0 || h.causes[0].Destroyed {

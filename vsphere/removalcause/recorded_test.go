@@ -27,12 +27,12 @@ func TestARecordedRemovalIsReadWithTheTaskOfItsChain(t *testing.T) {
 	if lastOf([]types.BaseEvent{task, removed}, m) != removed {
 		t.Error("lastOf does not find the removal's event by moRef and name")
 	}
-	c := read(removed, []types.BaseEvent{task, removed}, `vsphere.local\USER3`)
+	c := read(removed, []types.BaseEvent{task, removed}, &session.Session{User: `vsphere.local\USER3`})
 	if !c.Destroyed || !c.By.Ours || c.By.User != `VSPHERE.LOCAL\user3` || c.How != `it was destroyed by VSPHERE.LOCAL\user3` {
 		t.Errorf("the cause is %+v, want a destruction by the server's account", c)
 	}
 	folder := recorded.Event(t, "veba/events/TaskEvent-Folder.unregisterAndDestroy.json", "TaskEvent")
-	if c := read(removed, []types.BaseEvent{folder}, "x"); c.Destroyed || !strings.Contains(c.How, "Folder.unregisterAndDestroy") {
+	if c := read(removed, []types.BaseEvent{folder}, &session.Session{User: "x"}); c.Destroyed || !strings.Contains(c.How, "Folder.unregisterAndDestroy") {
 		t.Errorf("after the folder was unregistered, the cause is %+v; want no destruction, and the task's kind", c)
 	}
 }
@@ -50,7 +50,7 @@ func TestAnEventOfAHostNamesNoAccount(t *testing.T) {
 	removed := event(2, &types.VmRemovedEvent{})
 	for _, name := range []string{"User", ""} {
 		removed.GetEvent().UserName = name
-		if c := read(removed, []types.BaseEvent{task("VirtualMachine.destroy")}, name); c.By.User != "" || c.By.Ours || c.How != "it was destroyed" {
+		if c := read(removed, []types.BaseEvent{task("VirtualMachine.destroy")}, &session.Session{User: name}); c.By.User != "" || c.By.Ours || c.How != "it was destroyed" {
 			t.Errorf("with the user name %q, the cause is %+v; want a destruction by no account", name, c)
 		}
 	}

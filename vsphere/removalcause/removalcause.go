@@ -29,8 +29,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// asks are the times, after a VM was found missing, at which vCenter's events are queried: vCenter may store them late.
-var asks = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second, time.Minute}
+// asks are the times, after a VM was found missing, at which vCenter's events are queried.
+var asks = session.EventsStored
 
 const (
 	// askAgain is the interval of later queries for a VM of which vCenter has no event.

@@ -3,10 +3,13 @@ package session
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // eventPage is how many events one call asks for; vCenter allows no more.
@@ -52,6 +55,36 @@ func UserOf(e *types.Event) string {
 		return ""
 	}
 	return e.UserName
+}
+
+// Actor returns who an event names. It is the server itself, or another process, tool or person with the same account, if the account is the session's.
+func (s *Session) Actor(e *types.Event) plan.Actor {
+	user := UserOf(e)
+	return plan.Actor{User: user, Ours: user != "" && strings.EqualFold(user, s.User)}
+}
+
+// ClocksApart is the maximum difference between vCenter's clock and this machine's that queries for events allow for.
+const ClocksApart = 15 * time.Minute
+
+// EventsStored are the times after something happened at which its events are asked for, as long as there is none: vCenter may store them late.
+var EventsStored = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second, time.Minute}
+
+// ArrivalEvents are the types of the events of VMs that come into the inventory, but for those that were migrated from another vCenter, which have no
+// type of their own.
+var ArrivalEvents = []string{"VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent", "VmDiscoveredEvent"}
+
+// IsArrival reports whether an event is one of ArrivalEvents.
+func IsArrival(event types.BaseEvent) bool {
+	switch event.(type) {
+	case *types.VmCreatedEvent, *types.VmClonedEvent, *types.VmDeployedEvent, *types.VmRegisteredEvent, *types.VmDiscoveredEvent:
+		return true
+	}
+	return false
+}
+
+// OfVM limits a filter to the events about a VM that is in the inventory.
+func OfVM(vm types.ManagedObjectReference) *types.EventFilterSpecByEntity {
+	return &types.EventFilterSpecByEntity{Entity: vm, Recursion: types.EventFilterSpecRecursionOptionSelf}
 }
 
 // TimeOf returns the time of an event in milliseconds. vCenter stores milliseconds, but its recorded events are often one microsecond short

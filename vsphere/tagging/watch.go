@@ -22,8 +22,6 @@ const (
 	watchEach = time.Minute
 	// watchBack is how far the first query of a process goes back: a tag may have been detached while no server ran.
 	watchBack = 24 * time.Hour
-	// clocksApart is the maximum difference between vCenter's clock and this machine's that queries allow for.
-	clocksApart = 15 * time.Minute
 )
 
 // Watcher looks for events that say that somebody else than the server detached a tag from a VM.
@@ -57,7 +55,7 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 func (w *Watcher) look(ctx context.Context, since time.Time) error {
-	begin, now := since.Add(-clocksApart), time.Now()
+	begin, now := since.Add(-session.ClocksApart), time.Now()
 	lost, seen := map[string]time.Time{}, map[int32]bool{}
 	err := w.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		clear(lost)
@@ -65,10 +63,10 @@ func (w *Watcher) look(ctx context.Context, since time.Time) error {
 		return session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{Detached}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}, func(event types.BaseEvent) bool {
 			e := event.GetEvent()
 			seen[e.Key] = true
-			if user := session.UserOf(e); w.seen[e.Key] || s.User != "" && strings.EqualFold(user, s.User) {
+			if w.seen[e.Key] || s.Actor(e).Ours {
 				return true
 			}
-			at := session.TimeOf(e).Add(clocksApart)
+			at := session.TimeOf(e).Add(session.ClocksApart)
 			if at.After(now) {
 				at = now
 			}
