@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -102,10 +103,13 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 // onWithin bounds the power-on of a VM whose task vCenter does not name.
 const onWithin = 2 * time.Minute
 
+// stillOff are the pauses between reads of such a VM.
+var stillOff = retry.Backoff{First: time.Second, Most: 10 * time.Second}
+
 // awaitOn waits until a VM is on: for its tasks, if vCenter shows them, and then for the read that shows it on.
 func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) error {
 	began := time.Now()
-	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+	for tries := 1; ; tries++ {
 		if err := c.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 			return err
 		}
@@ -118,7 +122,7 @@ func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) err
 		case m.Question == "" && time.Since(began) > onWithin:
 			return vcfault.ForRetry(vcfault.ReasonTimeout, "vCenter did not power the VM on within %d minutes, and named no task; the server tries again.", int(onWithin.Minutes()))
 		}
-		if !session.Sleep(ctx, pause) {
+		if !session.Sleep(ctx, stillOff.After(tries)) {
 			return ctx.Err()
 		}
 	}

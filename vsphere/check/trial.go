@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
@@ -312,8 +313,9 @@ func (t *trial) option(ctx context.Context, vm types.ManagedObjectReference, key
 func within(ctx context.Context, most time.Duration, holds func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for pause := 100 * time.Millisecond; !holds(ctx); pause = min(2*pause, 2*time.Second) {
-		if !session.Sleep(ctx, pause) {
+	polls := retry.Backoff{First: 100 * time.Millisecond, Most: 2 * time.Second}
+	for tries := 1; !holds(ctx); tries++ {
+		if !session.Sleep(ctx, polls.After(tries)) {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -194,10 +195,8 @@ func (r *Reader) call(ctx context.Context, f func(context.Context, *session.Sess
 	return err
 }
 
-const (
-	readRetryMin = 100 * time.Millisecond
-	readRetryMax = 5 * time.Second
-)
+// failedReads are the pauses after reads that failed.
+var failedReads = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
 
 // carryOut makes the reads of a job, and publishes the result.
 func (r *Reader) carryOut(ctx context.Context, j job) error {
@@ -287,9 +286,9 @@ type resyncs struct {
 	// newer are the objects that other reads have published since the running resync began.
 	newer map[string]bool
 	// After a failure, the next resync begins at again, after a pause that grows. failing is since when vCenter refuses them.
-	pause   time.Duration
-	again   time.Time
-	failing time.Time
+	failures int
+	again    time.Time
+	failing  time.Time
 }
 
 // resync is one read of everything that is wanted, and its waiters.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -75,16 +76,15 @@ func (r *Reader) endResync(p resync, err error) {
 	defer r.mu.Unlock()
 	r.resync.running, r.resync.cancel, r.resync.newer = false, nil, nil
 	if err == nil {
-		r.resync.pause, r.resync.failing = 0, time.Time{}
+		r.resync.failures, r.resync.failing = 0, time.Time{}
 		for _, published := range p.waiting {
 			close(published)
 		}
 	} else {
 		r.log.Debug().Err(err).Msg("full inventory read failed")
 		r.resync.next.add(p)
-		r.resync.pause = min(max(2*r.resync.pause, readRetryMin), readRetryMax)
-		r.resync.failing = r.failed(err, r.resync.failing)
-		r.resync.again = time.Now().Add(session.Lasting(time.Since(r.resync.failing), r.resync.pause))
+		r.resync.failures, r.resync.failing = r.resync.failures+1, r.failed(err, r.resync.failing)
+		r.resync.again = time.Now().Add(retry.Lasting(time.Since(r.resync.failing), failedReads.After(r.resync.failures)))
 	}
 	if r.resync.next.wanted {
 		time.AfterFunc(time.Until(r.resync.again), func() { notify(r.wake) })

@@ -8,7 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 )
 
 // How long the reader gathers requests before it makes a call: when a caller waits for the result, and when only the stream reported changes.
@@ -47,7 +47,7 @@ func (r *Reader) learn(x fact) {
 func (r *Reader) Run(ctx context.Context) {
 	defer r.resyncs.Wait()
 	defer close(r.done)
-	pause := readRetryMin
+	failures := 0
 	var failing time.Time // since when vCenter refuses reads
 	for {
 		select {
@@ -70,17 +70,16 @@ func (r *Reader) Run(ctx context.Context) {
 		r.mu.Unlock()
 		if err == nil {
 			r.published(j)
-			pause, failing = readRetryMin, time.Time{}
+			failures, failing = 0, time.Time{}
 			continue
 		}
 		// The read is not lost: it stays in next and is tried again. The client logs why it fails, and the stream's health reports it.
 		r.log.Debug().Err(err).Msg("inventory read failed")
 		r.add(j, nil)
-		failing = r.failed(err, failing)
-		if r.pause(ctx, session.Lasting(time.Since(failing), pause), nil); ctx.Err() != nil {
+		failures, failing = failures+1, r.failed(err, failing)
+		if r.pause(ctx, retry.Lasting(time.Since(failing), failedReads.After(failures)), nil); ctx.Err() != nil {
 			return
 		}
-		pause = min(2*pause, readRetryMax)
 	}
 }
 

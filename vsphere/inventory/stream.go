@@ -15,6 +15,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -41,7 +42,7 @@ const (
 	rescan     = 5 * time.Minute
 	rescanMost = 12
 	// settingsRetry is the interval at which the settings are looked up again while an object that they name is missing or ambiguous, for the
-	// first minutes (session.Lasting).
+	// first minutes (retry.Lasting).
 	settingsRetry = 20 * time.Second
 	// cleanupTimeout bounds each call that cleans up in vCenter.
 	cleanupTimeout = 2 * time.Second
@@ -102,17 +103,15 @@ func NewStream(sessions Sessions, selection Selection, n *Inventory, r *Reader, 
 	return &Stream{sessions: sessions, selection: selection, inventory: n, reader: r, log: log, maxWait: maxWait, silence: silence}
 }
 
-// A stream that lasted for a while is opened again at once, otherwise after growing pauses. The client has separate pauses between
-// logins.
-const (
-	reopenMin = 200 * time.Millisecond
-	reopenMax = 15 * time.Second
-	heldWell  = 10 * time.Second
-)
+// heldWell is how long a stream must last so that the next one is opened after the first pause of broken, the pauses after streams that broke. The client
+// has separate pauses between logins.
+const heldWell = 10 * time.Second
+
+var broken = retry.Backoff{First: 200 * time.Millisecond, Most: 15 * time.Second}
 
 // Run follows vCenter until ctx ends. After that the inventory is unknown.
 func (st *Stream) Run(ctx context.Context) {
-	pause := reopenMin
+	failures := 0         // since a stream held well
 	var failing time.Time // since when no stream lasted although there was a session
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -126,15 +125,14 @@ func (st *Stream) Run(ctx context.Context) {
 			st.broke(err)
 		}
 		if time.Since(began) > heldWell {
-			pause = reopenMin
+			failures = 0
 		}
-		if !connected || failing.IsZero() || pause == reopenMin {
+		if failures++; !connected || failures == 1 {
 			failing = time.Now()
 		}
-		if !session.Sleep(ctx, session.Lasting(time.Since(failing), pause)) {
+		if !session.Sleep(ctx, retry.Lasting(time.Since(failing), broken.After(failures))) {
 			break
 		}
-		pause = min(2*pause, reopenMax)
 	}
 	st.inventory.setUnknown(nil)
 }
@@ -241,7 +239,7 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 			} else if err := st.Fit(ctx, s); err != nil {
 				return err
 			}
-			retries.Reset(session.Lasting(time.Since(fitted), settingsRetry))
+			retries.Reset(retry.Lasting(time.Since(fitted), settingsRetry))
 		}
 	}
 }

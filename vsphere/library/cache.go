@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -32,9 +33,10 @@ const (
 	deployTimeout = 2 * time.Hour
 	// deployAgain is the time after which a deployment is tried again that failed for a reason that an operator must correct.
 	deployAgain = 2 * time.Minute
-	// deploySeldom is the longest pause after deployments that failed again and again.
-	deploySeldom = 10 * time.Minute
 )
+
+// failedDeployments are the pauses after deployments that failed again and again.
+var failedDeployments = retry.Backoff{First: deployAgain, Most: 10 * time.Minute}
 
 // Deployer deploys OVFs as templates.
 type Deployer interface {
@@ -394,7 +396,7 @@ func (x *cachedItem) pause() time.Duration {
 	case x.failed.Reason == vcfault.ReasonLibraryReading:
 		return 0
 	}
-	return min(deployAgain<<min(x.failures-1, 10), deploySeldom)
+	return failedDeployments.After(x.failures)
 }
 
 // final reports whether a fault is about the item itself, and not about vCenter's failure to answer.

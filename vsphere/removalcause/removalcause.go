@@ -24,6 +24,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -37,8 +38,8 @@ const (
 	askAgain = 5 * time.Minute
 	// roundsEvery is the pause between two rounds, so that one round queries about many VMs that leave one after another.
 	roundsEvery = 250 * time.Millisecond
-	// retry is the time after which a round is repeated that vCenter did not answer.
-	retry = 5 * time.Second
+	// unanswered is the time after which a round is repeated that vCenter did not answer.
+	unanswered = 5 * time.Second
 )
 
 // Inventory has the missing VMs.
@@ -91,7 +92,7 @@ func (f *Finder) Run(ctx context.Context) {
 			if failing.IsZero() {
 				failing = time.Now()
 			}
-			if !session.Sleep(ctx, session.Lasting(time.Since(failing), retry)) {
+			if !session.Sleep(ctx, retry.Lasting(time.Since(failing), unanswered)) {
 				return
 			}
 			continue

@@ -158,12 +158,12 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonInvalidLogin || !f.NeedsOperator {
 			t.Errorf("health %v", f)
 		}
-		time.Sleep(refusedFirst * 6 / 5)
+		time.Sleep(afterRefusal.First * 6 / 5)
 		refused(2)
-		time.Sleep(refusedFirst * 6 / 5)
+		time.Sleep(afterRefusal.First * 6 / 5)
 		refused(2) // the wait has doubled
 		for i := range 10 {
-			time.Sleep(refusedMost * 6 / 5)
+			time.Sleep(afterRefusal.Most * 6 / 5)
 			refused(3 + i) // the wait never exceeds the maximum
 		}
 		write("wrong2")

@@ -14,6 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -21,18 +22,21 @@ import (
 const (
 	// loginTimeout bounds a login with all its calls.
 	loginTimeout = 30 * time.Second
-	// After a failed connection, the next login is tried after connectFirst, which doubles up to connectMost: an attempt costs vCenter little,
-	// and groups wait for it after an outage. An outage that lasts for longer than watchedFor gets an attempt after each lastingPace, or up to
-	// a fifth later. After refused credentials, the same credentials are tried again after refusedFirst, which doubles
-	// up to refusedMost. vCenter locks an account after 5 refusals within 180 s by default
-	// (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
-	// Even if both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process makes at most two within
-	// 180 s, and two replicas make four.
-	connectFirst, connectMost = time.Second, 5 * time.Second
-	watchedFor, lastingPace   = 5 * time.Minute, time.Minute
-	refusedFirst, refusedMost = 80 * time.Second, 10 * time.Minute
 	// locale is the language of vCenter's messages.
 	locale = "en_US"
+)
+
+// afterFailure are the pauses after failed connections: an attempt costs vCenter little, and groups wait for it after an outage. An outage that lasts
+// (retry.Lasting) gets an attempt a minute, or up to a fifth of one later.
+//
+// afterRefusal are the pauses after refused credentials, before the same are tried again. vCenter locks an account after 5 refusals within 180 s by
+// default
+// (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
+// Even if both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process makes at most two within 180 s, and two
+// replicas make four.
+var (
+	afterFailure = retry.Backoff{First: time.Second, Most: 5 * time.Second}
+	afterRefusal = retry.Backoff{First: 80 * time.Second, Most: 10 * time.Minute}
 )
 
 // backoff decides when the next login can be tried.
@@ -91,36 +95,20 @@ func (b *backoff) fail(now time.Time, refused *digest) {
 		b.refusals, b.last = 0, *refused
 	}
 	b.refusals, b.failures = b.refusals+1, 0
-	b.until = now.Add(waiting(refusedFirst, refusedMost, b.refusals))
+	b.until = now.Add(waiting(afterRefusal.After(b.refusals)))
 }
 
 // wait holds logins until the next attempt after so many failures.
 func (b *backoff) wait(now time.Time) {
-	d := waiting(connectFirst, connectMost, b.failures)
-	if Lasting(now.Sub(b.since), d) > d {
-		d = lastingPace + rand.N(lastingPace/5)
+	d := waiting(afterFailure.After(b.failures))
+	if lasting := retry.Lasting(now.Sub(b.since), d); lasting > d {
+		d = lasting + rand.N(lasting/5)
 	}
 	b.until = now.Add(d)
 }
 
-// Lasting returns how long to wait before the next try of what has failed for so long: pause, but at least a minute once it has failed for
-// five minutes.
-func Lasting(failing, pause time.Duration) time.Duration {
-	if failing >= watchedFor {
-		return max(pause, lastingPace)
-	}
-	return pause
-}
-
-// waiting returns the wait after the nth failure: first, doubled for each further failure up to most, plus or minus up to a fifth
-// at random, so that replicas do not retry at the same time.
-func waiting(first, most time.Duration, n int) time.Duration {
-	d := most
-	if n < 20 {
-		d = min(first<<(n-1), most)
-	}
-	return d - d/5 + rand.N(2*d/5)
-}
+// waiting returns a pause plus or minus up to a fifth at random, so that replicas do not retry at the same time.
+func waiting(pause time.Duration) time.Duration { return pause - pause/5 + rand.N(2*pause/5) }
 
 // try makes one login for all callers that wait for it.
 func (c *Client) try(a *attempt) {

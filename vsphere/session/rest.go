@@ -19,7 +19,7 @@ import (
 // one. All methods can be called from any goroutine.
 //
 //	no session, on() called     one login for all callers, if the SOAP session is valid
-//	the password is refused     no login for refusedMost, or until there are other credentials or a new SOAP session:
+//	the password is refused     no login for afterRefusal.Most, or until there are other credentials or a new SOAP session:
 //	                            one refusal in addition to the SOAP login's (login.go) does not lock the account
 //	another failure             a separate back-off: the SOAP session is not affected
 //	401                         vCenter has dropped the session: one login, and the call runs once more
@@ -145,7 +145,7 @@ func (r *restLogins) fail(s *Session, err error, refused *digest) *vcfault.Error
 	r.why, r.failed = e, s
 	r.backoff.fail(time.Now(), refused)
 	if refused != nil {
-		r.backoff.until = time.Now().Add(refusedMost)
+		r.backoff.until = time.Now().Add(afterRefusal.Most)
 	}
 	r.mu.Unlock()
 	if first {

@@ -156,12 +156,12 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 			}
 		}
 		refused(1)
-		time.Sleep(refusedMost)
+		time.Sleep(afterRefusal.Most)
 		refused(2)
 		s = new(Session{Epoch: 2}) // a new SOAP login, so the password is valid
 		refused(3)
 		l.SetPassword("right")
-		time.Sleep(refusedMost)
+		time.Sleep(afterRefusal.Most)
 		if err := c.rest.call(t.Context(), s, askREST); err != nil {
 			t.Error(err)
 		}
@@ -187,7 +187,7 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 			if n := l.Count("POST session"); n != tries+1 {
 				t.Errorf("vCenter saw %d logins; want %d", n, tries+1)
 			}
-			time.Sleep(connectMost)
+			time.Sleep(afterFailure.Most)
 		}
 		if err := c.rest.call(t.Context(), s, askREST); err != nil {
 			t.Error(err)

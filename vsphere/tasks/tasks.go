@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/retry"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -37,9 +38,10 @@ const (
 	readShare = 8
 	// endShare: a task is first read after the time that the fastest task of its kind took, plus that time divided by endShare.
 	endShare = 16
-	// retryMost bounds the pause after a read that failed; it doubles from readLeast.
-	retryMost = 5 * time.Second
 )
+
+// failedReads are the pauses after reads that failed.
+var failedReads = retry.Backoff{First: readLeast, Most: 5 * time.Second}
 
 // Sessions provides the session for reads. Tasks calls Lost if the session has ended or is unreachable.
 type Sessions interface {
@@ -171,8 +173,8 @@ func (t *Tasks) Run(ctx context.Context) {
 			failures = 0
 		} else if ctx.Err() == nil {
 			t.log.Debug().Err(err).Msg("cannot read the running tasks")
-			session.Sleep(ctx, min(readLeast<<min(failures, 10), retryMost))
 			failures++
+			session.Sleep(ctx, failedReads.After(failures))
 		}
 	}
 }
