@@ -13,7 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// FreshVM is the state of a VM that is checked right before a step changes it. A field is zero if vCenter does not show the property.
+// FreshVM is the state of a VM that is checked right before a step changes it: the little that a step needs at that moment, in the types of vCenter that it sends
+// back. (inventory.Machine is what the planner needs of all VMs, and source.Source what a clone is built from.) A field is zero if vCenter does not show the property.
 type FreshVM struct {
 	Stamp, InstanceUUID, ChangeVersion, File string
 	Power                                    types.VirtualMachinePowerState

@@ -291,7 +291,7 @@ var defects = []defect{
 		"(b.source.Former.Configured ||", "(b.plain ||",
 		[]layer{vsphere, through("MadeFromAMember")}},
 	{"secrets: the check says nothing of a template with a member's user data", "vsphere/check/template.go",
-		"whenever(x.former.Configured,", "whenever(x.cpu == 0,",
+		"whenever(x.Former.Configured,", "whenever(x.cpu == 0,",
 		[]layer{{"./vsphere/check", "TemplateThatHas"}}},
 	{"evidence: a restored VM is the group's by its place", "sync/plan/evidence.go",
 		"case c.Former == Destroyed:", "case c.Former == Destroyed && !c.InFolder:",

@@ -10,8 +10,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -25,21 +23,18 @@ type foundTemplate struct {
 	info                           templateInfo
 }
 
-// templateInfo is the part of a template that affects its clones.
+// templateInfo is the part of a template that affects its clones: what a clone is built from (source.Source), and what it gets beside that.
 type templateInfo struct {
+	source.Source
 	cpu, memory          int32
 	addCPU, addMem       bool
-	vApp, tpm, newTPM    bool // newTPM: each clone gets its own
-	version, toolsOf     string
+	tpm, newTPM          bool // newTPM: each clone gets its own
+	toolsOf              string
 	disks, nics          int
-	limitMHz, limitMB    int64  // -1: unlimited
-	locked               bool   // all memory is reserved
 	iso                  string // the file in a CD-ROM drive that is connected or connects at power-on
 	manualMAC            string // of an adapter: it is set by hand
 	space                int64  // of the disks, in bytes
 	networks, datastores []types.ManagedObjectReference
-	devices              []types.BaseVirtualDevice
-	former               source.Former
 }
 
 // traits are what clones inherit of a template, and what each means: seen returns what the template has, after its name, or "".
@@ -54,14 +49,14 @@ var traits = []struct {
 	}, "disconnect it in the template: clones need its datastore, and if the guest has locked the drive, disconnecting it raises a question for an operator (QuestionPending)"},
 	// terraform-provider-vsphere#652, govmomi#1871
 	{"resource limits", Warn, func(x *templateInfo) string {
-		return whenever(x.limitMHz > 0, "is limited to %d MHz, and so are its clones of any size", x.limitMHz)
+		return whenever(limitOf(&x.CPU) > 0, "is limited to %d MHz, and so are its clones of any size", limitOf(&x.CPU))
 	}, "remove the limit from the template"},
 	{"resource limits", Warn, func(x *templateInfo) string {
-		return whenever(x.limitMB > 0, "is limited to %d MiB of memory, and so are its clones of any size", x.limitMB)
+		return whenever(limitOf(&x.Memory) > 0, "is limited to %d MiB of memory, and so are its clones of any size", limitOf(&x.Memory))
 	}, "remove the limit from the template: a guest with more memory than its limit swaps"},
 	// CAPV#2358
 	{"reserved memory", Warn, func(x *templateInfo) string {
-		return whenever(x.locked, "reserves all its memory, and so do its clones")
+		return whenever(x.Locked, "reserves all its memory, and so do its clones")
 	}, "unless intended, remove the reservation from the template: a clone powers on only on a host with that much free memory (ResourceLimit)"},
 	// packer#11002
 	{"MAC address", Warn, func(x *templateInfo) string {
@@ -74,14 +69,14 @@ var traits = []struct {
 		return whenever(x.tpm && !x.newTPM, "has a virtual TPM, whose secrets this vCenter copies to each member")
 	}, "remove it from the template, or upgrade vCenter: from API version 8.0.0.1 on each member gets a new one"},
 	{"vApp properties", OK, func(x *templateInfo) string {
-		return whenever(x.vApp, "has some: members are cloned without them (privilege VApp.ApplicationConfig), because cloud-init prefers them to guestinfo; those of groups with a customizationSpec keep them")
+		return whenever(x.VApp, "has some: members are cloned without them (privilege VApp.ApplicationConfig), because cloud-init prefers them to guestinfo; those of groups with a customizationSpec keep them")
 	}, ""},
 	{"user data", Warn, func(x *templateInfo) string {
-		return whenever(x.former.Configured, "was made from %s", formerOf(&x.former))
+		return whenever(x.Former.Configured, "was made from %s", formerOf(&x.Former))
 	}, "remove codeconnect.vmworld.com.vmgroup.stamp and guestinfo.* from its advanced configuration: members are cloned without what the server wrote, but any other clone has that VM's " +
 		"user data, with its secrets, and cloud-init runs it"},
 	{"user data", Warn, func(x *templateInfo) string {
-		return whenever(!x.former.Configured && x.former.UserData, "has user data of its own, which members of groups without userData get")
+		return whenever(!x.Former.Configured && x.Former.UserData, "has user data of its own, which members of groups without userData get")
 	}, "unless intended, remove guestinfo.userdata or guestinfo.ignition.config.data from its advanced configuration: anyone who can clone the template can read it"},
 	{"hot-add", OK, func(x *templateInfo) string {
 		how := map[bool]string{true: "while powered on", false: "with a power cycle"}
@@ -191,36 +186,45 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 
 // properties are those that affect a template's clones.
 func (x *templateInfo) properties() session.Properties {
-	return append(x.former.Properties(),
+	return append(x.Source.Properties(),
 		session.To("config.hardware.numCPU", &x.cpu),
 		session.To("config.hardware.memoryMB", &x.memory),
-		session.Devices(&x.devices),
 		session.To("config.cpuHotAddEnabled", &x.addCPU),
 		session.To("config.memoryHotAddEnabled", &x.addMem),
-		session.To("config.version", &x.version),
 		session.To("guest.toolsVersionStatus2", &x.toolsOf),
 		session.Refs("network", &x.networks),
 		session.Refs("datastore", &x.datastores),
-		source.HasVAppProperties(&x.vApp),
-		session.To("config.cpuAllocation.limit", &x.limitMHz),
-		session.To("config.memoryAllocation.limit", &x.limitMB),
-		session.To("config.memoryReservationLockedToMax", &x.locked),
 	)
+}
+
+// hardware returns the virtual hardware version as vCenter has it, "vmx-19"; empty if unknown.
+func (x *templateInfo) hardware() string {
+	if x.Version == 0 {
+		return ""
+	}
+	return fmt.Sprintf("vmx-%02d", x.Version)
+}
+
+// limitOf returns the limit of a resource; 0 if there is none.
+func limitOf(x *types.ResourceAllocationInfo) int64 {
+	if x.Limit == nil {
+		return 0
+	}
+	return *x.Limit
 }
 
 // inspect finds what its devices say of a template.
 func (x *templateInfo) inspect() {
-	devices := x.devices
-	x.tpm, x.disks, x.nics = hardware.HasTPM(devices), len(disks.In(devices)), len(hardware.NICsIn(devices))
-	for _, disk := range disks.In(devices) {
+	x.tpm, x.disks, x.nics = x.HasTPM(), len(x.Disks()), len(x.NICs())
+	for _, disk := range x.Disks() {
 		x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
 	}
-	for _, device := range hardware.NICsIn(devices) {
+	for _, device := range x.NICs() {
 		if card := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard(); strings.EqualFold(card.AddressType, string(types.VirtualEthernetCardMacTypeManual)) {
 			x.manualMAC = card.MacAddress
 		}
 	}
-	for _, device := range devices {
+	for _, device := range x.Devices {
 		d := device.GetVirtualDevice()
 		if iso, is := d.Backing.(*types.VirtualCdromIsoBackingInfo); is && d.Connectable != nil && (d.Connectable.Connected || d.Connectable.StartConnected) {
 			x.iso = iso.FileName
@@ -244,7 +248,7 @@ func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 		c.add(check, Fail, t.path+": cannot read its configuration", "grant System.Read on it, and check that its host and datastore are accessible")
 		return
 	}
-	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MiB, disks %d (%d GiB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.nics, x.version)
+	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MiB, disks %d (%d GiB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.nics, x.hardware())
 	switch {
 	case x.disks == 0:
 		c.add(check, Warn, seen, "clones have no disk to boot from: check that this is the right template")
@@ -254,7 +258,7 @@ func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 		c.ok(check, "%s", seen)
 	}
 	c.facts(Facts{"cpus": count(x.cpu), "memoryMB": count(x.memory), "disks": count(x.disks), "diskGB": count(x.space >> 30), "adapters": count(x.nics),
-		"hardware": version(x.version), "fingerprint": yes(t.fingerprint != ""), "vAppProperties": yes(x.vApp), "tools": word(x.toolsOf),
+		"hardware": version(x.hardware()), "fingerprint": yes(t.fingerprint != ""), "vAppProperties": yes(x.VApp), "tools": word(x.toolsOf),
 		"hotAddCPU": yes(x.addCPU), "hotAddMemory": yes(x.addMem)})
 	for _, trait := range traits {
 		if what := trait.seen(x); what != "" {

@@ -174,7 +174,7 @@ func (t *trial) prepare(ctx context.Context) outcome {
 	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
 	for key, value := range t.guestinfo {
 		config.ExtraConfig = append(config.ExtraConfig, &types.OptionValue{Key: key, Value: value})
-		if t.template.info.vApp {
+		if t.template.info.VApp {
 			config.VAppConfigRemoved = types.NewBool(true) // cloud-init would prefer the vApp properties to guestinfo
 		}
 	}

@@ -34,7 +34,7 @@ type trialGuest struct {
 // guestValues returns the clone's guestinfo by key: its identity, and a value as large as user data can be; nil if the template's vApp
 // properties would hide it.
 func (t *trial) guestValues() (map[string]string, error) {
-	if t.template.info.vApp && !t.held["VApp.ApplicationConfig"] {
+	if t.template.info.VApp && !t.held["VApp.ApplicationConfig"] {
 		return nil, nil
 	}
 	options, err := guest.Metadata(guest.MetadataKey, plan.Ref{Namespace: "vmgroup-check", Name: "vmgroup-check"}, plan.Action{Key: trialName}, t.id, nil, nil)

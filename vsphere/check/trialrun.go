@@ -125,8 +125,8 @@ func wantsTPM(t *trial, _ context.Context) string {
 		return "no group of -f has hardware.vtpm"
 	case t.template.info.tpm:
 		return "the template has a virtual TPM"
-	case hardware.Version(t.template.info.version) < v1alpha1.MinVTPMVersion:
-		return "the template has hardware version " + t.template.info.version + "; only members are upgraded"
+	case t.template.info.Version < v1alpha1.MinVTPMVersion:
+		return "the template has hardware version " + t.template.info.hardware() + "; only members are upgraded"
 	}
 	return ""
 }

@@ -8,8 +8,8 @@
 // other questions. What they remember of groups and VMs, each in a type with a lock, is in evidence.go, missing.go, requesters.go, rulerequests.go,
 // awaited.go, watched.go and adoptions.go.
 //
-// plan.VMID identifies a VM (VMID.Is: two records can be of one). A Machine is a VM as it was read, a Member one with a valid stamp, unmanagedVM the little that is kept of others, and
-// Missing a member that is no longer there.
+// plan.VMID identifies a VM (VMID.Is: two records can be of one). What is known of it differs, and so do the types: a Machine is a VM as it was read, a
+// Member one with a valid stamp, unmanagedVM the little that is kept of the many others, and Missing a member that is no longer there.
 //
 // The package promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
 // is unclear, is never reported as gone; that a member is gone only if package removalcause found that it was destroyed, or if its stamp was

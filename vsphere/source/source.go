@@ -53,7 +53,7 @@ type Key struct {
 // Read reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func Read(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*Source, error) {
 	x := new(Source)
-	all := x.properties()
+	all := x.Properties()
 	if ref.Type == session.VMType {
 		all = append(all, session.Taking("snapshot", func(v types.VirtualMachineSnapshotInfo) { x.Snapshots = &v }))
 	}
@@ -66,13 +66,13 @@ func Read(ctx context.Context, s *session.Session, ref types.ManagedObjectRefere
 	return x, nil
 }
 
-// properties are those of a template and of a snapshot.
-func (x *Source) properties() session.Properties {
-	return append(x.Former.Properties(),
+// Properties are those of a template and of a snapshot.
+func (x *Source) Properties() session.Properties {
+	return append(x.Former.properties(),
 		session.To("config.hardware.autoCoresPerSocket", &x.autoCores),
 		session.To("config.hardware.numCoresPerSocket", &x.PerSocket),
 		session.Devices(&x.Devices),
-		HasVAppProperties(&x.VApp),
+		hasVAppProperties(&x.VApp),
 		session.To("config.firmware", &x.Firmware),
 		session.Taking("config.version", func(v string) { x.Version = hardware.Version(v) }),
 		session.To("config.files.vmPathName", &x.file),
@@ -82,8 +82,8 @@ func (x *Source) properties() session.Properties {
 	)
 }
 
-// HasVAppProperties is the property that shows whether the guest of a VM finds an OVF environment.
-func HasVAppProperties(has *bool) session.Property {
+// hasVAppProperties is the property that shows whether the guest of a VM finds an OVF environment.
+func hasVAppProperties(has *bool) session.Property {
 	return session.Taking("config.vAppConfig", func(c types.VmConfigInfo) { *has = len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0 })
 }
 
@@ -99,8 +99,8 @@ type Former struct {
 	Stamp stamp.Stamp
 }
 
-// Properties are the entries of extraConfig that show it.
-func (x *Former) Properties() session.Properties {
+// properties are the entries of extraConfig that show it.
+func (x *Former) properties() session.Properties {
 	all := session.Properties{
 		option(stamp.Key, func(text string) { x.Configured = true; x.Stamp, _ = stamp.Decode(text) }),
 		option(library.DeployedKey, func(string) { x.Deployed = true }),

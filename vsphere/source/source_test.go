@@ -13,7 +13,7 @@ func TestEachPropertyOfATemplateThatIsReadIsUsed(t *testing.T) {
 	t.Parallel()
 	devices := vim.ArrayOfVirtualDevice{VirtualDevice: []vim.BaseVirtualDevice{&vim.VirtualDisk{}}}
 	for _, kind := range []string{session.VMType, "VirtualMachineSnapshot"} {
-		sessiontest.Table[Source]{Kind: kind, Of: (*Source).properties, Samples: map[string]any{"config.version": "vmx-19", "config.hardware.device": devices},
+		sessiontest.Table[Source]{Kind: kind, Of: (*Source).Properties, Samples: map[string]any{"config.version": "vmx-19", "config.hardware.device": devices},
 			Otherwise: []string{"Snapshots"}}.Check(t)
 	}
 }
