@@ -54,6 +54,13 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 		} else {
 			say("%s is %s: %s", a.Group, phase, a.Message)
 		}
+		if n := a.Needs; n != nil && len(a.Steps)+len(a.Blocked) > 0 {
+			say("each: %s", n.Each())
+			say("%s", n.All())
+		}
+		if a.Warning != "" {
+			say("warning: %s", a.Warning)
+		}
 		planVerdicts(w, &a, columns)
 		planSteps(w, &a, columns)
 		said := a.Message
@@ -111,6 +118,7 @@ func planVerdicts(w io.Writer, a *hook.PlanAnswer, columns int) {
 	fmt.Fprintln(w)
 }
 
+// planSteps lists the steps: those of one round that do the same, for the same reason, in one line.
 func planSteps(w io.Writer, a *hook.PlanAnswer, columns int) {
 	if len(a.Steps) == 0 && len(a.Blocked) == 0 {
 		fmt.Fprintln(w, "nothing to do")
@@ -119,12 +127,17 @@ func planSteps(w io.Writer, a *hook.PlanAnswer, columns int) {
 		return
 	}
 	rows := [][]string{{"ROUND", "ACTION", "VM", "REASON"}}
-	for i, s := range a.Steps {
+	for i := 0; i < len(a.Steps); {
+		s := a.Steps[i]
 		round := fmt.Sprint(s.Round)
 		if s.AfterSeconds > 0 && (i == 0 || a.Steps[i-1].Round != s.Round) {
 			rows = append(rows, []string{round, "-", "-", fmt.Sprintf("wait %s", (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))})
 		}
-		rows = append(rows, []string{round, s.Op, cmp.Or(s.VM, "-"), s.Reason})
+		var vms []string
+		for ; i < len(a.Steps) && a.Steps[i].Round == s.Round && a.Steps[i].Op == s.Op && a.Steps[i].Reason == s.Reason; i++ {
+			vms = append(vms, cmp.Or(a.Steps[i].VM, "-"))
+		}
+		rows = append(rows, []string{round, s.Op, plan.AtMost(vms, 3), s.Reason})
 	}
 	table(w, rows, columns)
 	if a.More {

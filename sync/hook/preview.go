@@ -22,6 +22,9 @@ type PlanAnswer struct {
 	// is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
 	Message string         `json:"message"`
+	// Needs is what the members need, by the spec; nil if the spec is refused, or the group is being deleted. Warning says that it looks like a mistake.
+	Needs   *plan.Needs `json:"needs,omitempty"`
+	Warning string      `json:"warning,omitempty"`
 	// Verdicts say what the server would do with each VM now. A VM without a verdict is kept as it is.
 	Verdicts []plan.Verdict `json:"verdicts,omitempty"`
 	// Steps lead to the desired state, or to what blocks the group, if each step succeeds.
@@ -99,6 +102,9 @@ func asCreated(req *Request, body []byte) {
 // first Prepare and SetDisks. It can be nil.
 func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), New: outlook.New, Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
+	if n := outlook.Needs; n != (plan.Needs{}) {
+		a.Needs, a.Warning = &n, n.Unlikely()
+	}
 	if r.Refusal != nil {
 		a.Message = r.Refusal.Message
 		a.Blocked = []PlanBlock{{Reason: "Refused", Message: a.Message}}

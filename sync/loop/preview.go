@@ -49,6 +49,9 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 		return result, plan.Outlook{}, nil
 	}
 	outlook := planner.Forecast(observed)
+	if !call.Finalizing {
+		outlook.Needs = planner.NeedsOf(observed.Group)
+	}
 	outlook.New = isNew && observed.State.Known
 	return result, outlook, nil
 }

@@ -18,7 +18,11 @@ func (f *facts) sizeDifference(vm *plan.VM) string {
 		in = append(in, fmt.Sprintf("%s instead of %d", plan.Count(int(vm.CPU), "CPU"), f.Group.Spec.CPU))
 	}
 	if want := f.Group.MemoryMB(); vm.MemoryMB != want {
-		in = append(in, fmt.Sprintf("%d MiB of memory instead of %d", vm.MemoryMB, want))
+		is, unit := vm.MemoryMB, "MiB"
+		if is%1024 == 0 { // as the spec counts it
+			is, want, unit = is/1024, want/1024, "GiB"
+		}
+		in = append(in, fmt.Sprintf("%d %s of memory instead of %d", is, unit, want))
 	}
 	if vm.Allocation != f.allocation {
 		in = append(in, "other reservations, limits or shares")
@@ -79,7 +83,7 @@ const agedText = "has reached its maximum age (update.maxAgeSeconds)"
 func (f *facts) madeOtherwise(vm *plan.VM) string {
 	template := f.Group.Spec.Template
 	if vm.Template != template && f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: template}) {
-		return "was cloned from another template"
+		return fmt.Sprintf("was cloned from %s instead of %s", plan.AtMost([]string{vm.Template}, 1), plan.AtMost([]string{template}, 1))
 	}
 	return "was cloned from another revision of the spec"
 }

@@ -55,6 +55,9 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 	if t == nil {
 		return
 	}
+	if text := (plan.Needs{MemoryGiB: g.Spec.Memory}).Unlikely(); text != "" {
+		c.add(check+": memory", Warn, fmt.Sprintf("%d GiB for each member", g.Spec.Memory), text)
+	}
 	var d *vsphere.Draft
 	for i := range max(1, len(g.Spec.Placement.Zones), hostGroups(&g.Spec)) {
 		if d, err = c.draft(ref, g, at, t, int32(i), g.Spec.Memory<<10); err != nil {
