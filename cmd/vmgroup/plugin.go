@@ -82,6 +82,10 @@ func (p *plugin) status(ctx context.Context, args []string) error {
 	var group []string
 	if i := slices.IndexFunc(args, namesGroup.MatchString); i >= 0 {
 		group = args[i : i+1]
+	} else if i := bareName(args); i >= 0 { // of the namespace of kubectl's context, as for kubectl get
+		args = slices.Clone(args)
+		args[i] = p.contextNamespace(ctx) + "/" + args[i]
+		group = args[i : i+1]
 	}
 	at, err := p.pod(ctx, group...)
 	if err != nil {
@@ -92,6 +96,35 @@ func (p *plugin) status(ctx context.Context, args []string) error {
 		flags = append(flags, "-it")
 	}
 	return p.run(p.kubectl(ctx, append(append(flags, at, "--", "/vmgroup", "status"), args...)...), os.Stdin)
+}
+
+// bareName returns the index of a group's name without a namespace among the arguments, if none of them sets a namespace; otherwise -1.
+func bareName(args []string) int {
+	name := -1
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "-n", strings.HasPrefix(arg, "--namespace"), strings.HasPrefix(arg, "-n="):
+			return -1
+		case arg == "-o", arg == "--output", arg == "--timeout": // the next one is its value
+			i++
+		case !strings.HasPrefix(arg, "-") && !strings.Contains(arg, "/"):
+			name = i
+		}
+	}
+	return name
+}
+
+// contextNamespace returns the namespace of kubectl's context.
+func (p *plugin) contextNamespace(ctx context.Context) string {
+	args := []string{"config", "view", "--minify", "--output", "jsonpath={..namespace}"}
+	if p.context != "" {
+		args = append(args, "--context", p.context)
+	}
+	out, err := exec.CommandContext(ctx, "kubectl", args...).Output() // #nosec G204 -- the user gives the context
+	if name := strings.TrimSpace(string(out)); err == nil && name != "" {
+		return name
+	}
+	return "default"
 }
 
 // pod returns the pod that Metacontroller calls, for the group if one is given. Other pods know only the VMs.

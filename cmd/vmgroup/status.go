@@ -22,16 +22,17 @@ import (
 )
 
 type statusSettings struct {
-	remote  remote
-	output  string
-	watch   bool
-	timeout time.Duration
+	remote    remote
+	namespace string
+	output    string
+	watch     bool
+	timeout   time.Duration
 }
 
 func statusCommand() *cobra.Command {
 	s := &statusSettings{}
 	c := &cobra.Command{
-		Use:   "status [NAMESPACE/NAME]",
+		Use:   "status [[NAMESPACE/]NAME]",
 		Short: "Show what the running server does, why, and what to do",
 		Long: `status shows the same as the server's page: all groups, first those that wait for an operator; or one group
 with what blocks it and what to do about that, its members, its next steps and its recent actions.
@@ -53,6 +54,7 @@ The exit status is 1 after an error, and 0 otherwise.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
+	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of the group, if its name has none")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	f.BoolVarP(&s.watch, "watch", "w", false, "repeat the status every two seconds, until Ctrl-C")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
@@ -69,8 +71,11 @@ func (s *statusSettings) run(ctx context.Context, group string, out io.Writer) e
 	path := "/"
 	if group != "" {
 		namespace, name, both := strings.Cut(group, "/")
-		if !both || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return usageError{fmt.Errorf("%q: name a group as NAMESPACE/NAME, such as default/web", group)}
+		if !both {
+			namespace, name = s.namespace, group
+		}
+		if namespace == "" || name == "" || strings.Contains(name, "/") {
+			return usageError{fmt.Errorf("%q: name a group as NAME or NAMESPACE/NAME, such as default/web", group)}
 		}
 		path = "/ui/groups/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 	}

@@ -62,8 +62,11 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	if text := ask(1, "shop/nope"); !strings.Contains(text, `The group "shop/nope" is not known yet`) {
 		t.Errorf("shop/nope: %s; want %q in the text", text, `The group "shop/nope" is not known yet`)
 	}
-	if text := ask(2, "web"); !strings.Contains(text, "name a group as NAMESPACE/NAME") {
-		t.Errorf("web: %s; want %q in the text", text, "name a group as NAMESPACE/NAME")
+	if one, other := ask(0, "-n", "shop", "web"), ask(1, "web"); !strings.Contains(one, "web-1") || !strings.Contains(other, `The group "default/web" is not known yet`) {
+		t.Errorf("web in the namespace shop: %s; in the default one: %s", one, other)
+	}
+	if text := ask(2, "a/b/c"); !strings.Contains(text, "name a group as NAME or NAMESPACE/NAME") {
+		t.Errorf("a/b/c: %s", text)
 	}
 }
 
