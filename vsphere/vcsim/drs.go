@@ -31,6 +31,9 @@ type DRS struct {
 	Levels map[string]types.DrsBehavior
 	// NoTasks omits the VMs' tasks from the result of PowerOnMultiVM_Task (govmomi#2584).
 	NoTasks bool
+	// HeedsRules makes DRS power no VM on where it would break an anti-affinity rule, mandatory or not; otherwise it avoids such hosts only while
+	// it has others.
+	HeedsRules bool
 }
 
 // SetDRS configures DRS in the cluster at a path.
@@ -71,10 +74,11 @@ func (v *inventory) SetHardwareVersion(hostPath string, newest int) error {
 	})
 }
 
-// placement is the DRS settings of clusters and the hosts without memory. The world lock guards it.
+// placement is the DRS settings of clusters, the hosts without memory, and the VMs that are being powered on. The world lock guards it.
 type placement struct {
-	drs  map[types.ManagedObjectReference]DRS
-	full map[types.ManagedObjectReference]bool
+	drs      map[types.ManagedObjectReference]DRS
+	full     map[types.ManagedObjectReference]bool
+	starting map[types.ManagedObjectReference]bool
 }
 
 // firstWithoutDRS returns the host of a clone that names none, in a cluster without DRS: the first one, as reported of old vCenters
@@ -123,16 +127,6 @@ func (v *inventory) levelOf(vm *simulator.VirtualMachine) (level types.DrsBehavi
 	return level, d
 }
 
-// place moves a powered-off VM from a full host to one that is not full, as DRS does at power-on; false if there is none. The caller holds
-// the world lock.
-func (v *inventory) place(ctx *simulator.Context, vm *simulator.VirtualMachine) bool {
-	c := v.clusterOf(vm.Runtime.Host)
-	if c == nil || !v.placement.full[*vm.Runtime.Host] {
-		return true
-	}
-	return v.toHost(ctx, vm, c, func(ref types.ManagedObjectReference) bool { return !v.placement.full[ref] })
-}
-
 // toHost moves a VM to the first host of a cluster that fits; false if there is none. The caller holds the world lock.
 func (v *inventory) toHost(ctx *simulator.Context, vm *simulator.VirtualMachine, c *simulator.ClusterComputeResource, fits func(types.ManagedObjectReference) bool) bool {
 	i := slices.IndexFunc(c.Host, fits)
@@ -152,7 +146,9 @@ func (v *inventory) toHost(ctx *simulator.Context, vm *simulator.VirtualMachine,
 // DRS (see DrsBehavior)"; partiallyAutomated: "VirtualCenter automatically places virtual machines at power on".
 func (v *inventory) placeAlone(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 	if level, d := v.levelOf(vm); level != "" && level != types.DrsBehaviorManual && !d.Unlicensed {
-		v.place(ctx, vm)
+		if fault := v.place(ctx, vm); fault != nil && d.HeedsRules {
+			return fault
+		}
 	}
 	return v.fullHost(vm)
 }
@@ -215,9 +211,7 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 	case drs.Unlicensed:
 		fault = new(types.NotEnoughLicenses)
 	default:
-		if kind = PowerOnByDRS; !d.v.place(ctx, vm) {
-			fault = &types.NoCompatibleHost{Error: []types.LocalizedMethodFault{{Fault: new(types.InsufficientMemoryResourcesFault)}}}
-		}
+		kind, fault = PowerOnByDRS, d.v.place(ctx, vm)
 	}
 	if fault != nil {
 		res.NotAttempted = append(res.NotAttempted, types.ClusterNotAttemptedVmInfo{Vm: vm.Self, Fault: types.LocalizedMethodFault{Fault: fault}})

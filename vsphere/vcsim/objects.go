@@ -62,7 +62,7 @@ func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inven
 		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
 		guestStates: make(map[types.ManagedObjectReference]*guestState), ignores: make(map[types.ManagedObjectReference]bool), firstIDs: make(map[string]string),
 		questions:  questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
-		placement:  placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
+		placement:  placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool), starting: make(map[types.ManagedObjectReference]bool)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]requested),
 		contents:   make(map[diskID]string), due: make(map[types.ManagedObjectReference]bool),

@@ -20,7 +20,9 @@ func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault)
 
 // powerOn begins a power-on task with this kind.
 func (vm *machine) powerOn(as Kind, parent string) types.ManagedObjectReference {
+	vm.v.placement.starting[vm.Self] = true // DRS counts it on its host
 	return vm.v.begin(vm.call, work{kind: PowerOn, as: as, parent: parent, entity: vm.VirtualMachine, name: vm.Name, pause: vm.awaitAnswer,
+		end: func() { delete(vm.v.placement.starting, vm.Self) },
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			fault := vm.v.fullHost(vm.VirtualMachine)
 			if as == PowerOn {
