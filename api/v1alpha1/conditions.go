@@ -55,6 +55,8 @@ const (
 	// ConditionDuplicateAddress lists the members whose guests report an address that another member's guest also reports, or the range of
 	// spec.networks that overlaps another group's.
 	ConditionDuplicateAddress = "DuplicateAddress"
+	// ConditionMembersShareHost lists, by host, the members that run on one although spec.placement.antiAffinity asks to keep members apart.
+	ConditionMembersShareHost = "MembersShareHost"
 	// ConditionProbesSuppressed says that the server ignores the results of spec.readiness.tcpSocket or httpGet, and why: all members failed at once,
 	// so the server suspects the network path; or --probe-networks doesn't allow the probes. While the condition is True, no member's readiness
 	// changes, healing is suspended, and updates wait.

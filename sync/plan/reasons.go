@@ -19,6 +19,7 @@ const (
 	ReasonDuplicateMember     = "DuplicateMember"
 	ReasonStrayVM             = "StrayVM"
 	ReasonDuplicateAddress    = "DuplicateAddress"
+	ReasonMembersShareHost    = "MembersShareHost"
 	ReasonMemberNotSeen       = "MemberNotSeen"
 	ReasonMemberVanished      = "MemberVanished"
 	ReasonMemberGivenUp       = "MemberGivenUp"

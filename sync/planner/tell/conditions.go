@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -171,6 +172,9 @@ func (r *report) exceptions(c *conditionList) {
 	if shared := slices.DeleteFunc([]string{sharedAddresses(r.reports()), r.SharedClaims}, func(s string) bool { return s == "" }); len(shared) > 0 {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, strings.Join(shared, "; "))
 	}
+	if together := r.together(); len(together) > 0 {
+		c.Add(v1alpha1.ConditionMembersShareHost, metav1.ConditionTrue, plan.ReasonMembersShareHost, plan.AtMost(together, 10))
+	}
 	if ignored := r.ignoredHolds(); len(ignored) > 0 {
 		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))
 	}
@@ -230,6 +234,25 @@ func (r *report) changeExceptions(c *conditionList) {
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, r.changedTemplate())
 	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.healingSuspended())
 	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.Adoption, 10))
+}
+
+// together names the members that run on one host although the spec asks to keep them apart.
+func (r *report) together() (texts []string) {
+	if !plan.RulesOf(&r.Group.Spec).KeepApart() {
+		return nil
+	}
+	on := map[string][]string{}
+	for i := range r.Members {
+		if m := &r.Members[i]; m.Reachable && m.Power == plan.PoweredOn && m.Host != "" && !m.Duplicate {
+			on[m.Host] = append(on[m.Host], m.Name)
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(on)) {
+		if names := on[host]; len(names) > 1 {
+			texts = append(texts, fmt.Sprintf("%s on %s", strings.Join(names, " and "), host))
+		}
+	}
+	return texts
 }
 
 // reports yields the members that run, and which addresses their guests report.
