@@ -90,7 +90,11 @@ func (l *life) repair() {
 	}
 	if plan.RulesOf(&l.group.Spec).Wanted() { // without wanted rules, a group doesn't need DRS, which may stay off
 		for i := range 2 {
-			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual})}))
+			d := vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual}), HeedsRules: l.rand.IntN(2) == 0}
+			if l.group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired { // there may be fewer hosts than members
+				d.HeedsRules = false
+			}
+			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), d))
 		}
 	}
 	l.Behave(func(b *vcsim.Behavior) { b.HangShutdown = nil })

@@ -116,6 +116,7 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 		cluster := fmt.Sprintf("/DC0/host/DC0_C%d", i)
 		l.must(l.SetHostGroup(cluster, siteA, chaosHosts[2*i], chaosHosts[2*i+1]))
 		l.must(l.SetHostGroup(cluster, siteB, chaosHosts[2*i]))
+		l.must(l.SetDRS(cluster, vcsim.DRS{HeedsRules: profile.heedsRules}))
 	}
 	l.versions = l.addGolden()
 	l.must(l.AddLibraryItem("golden", "appliance", "ovf", l.libraryTemplate("appliance")))

@@ -95,7 +95,7 @@ var operators = []operation{
 	{"show", 1, (*life).show},
 	{"DRS", 2, func(l *life) {
 		cluster := fmt.Sprintf("/DC0/host/DC0_C%d", l.rand.IntN(2))
-		d := pick(l.rand, []vcsim.DRS{{}, {Level: types.DrsBehaviorManual}, {Level: types.DrsBehaviorPartiallyAutomated}, {Off: true}, {Unlicensed: true}, {NoTasks: true}})
+		d := pick(l.rand, []vcsim.DRS{{}, {Level: types.DrsBehaviorManual}, {Level: types.DrsBehaviorPartiallyAutomated}, {Off: true}, {Unlicensed: true}, {NoTasks: true}, {HeedsRules: true}, {HeedsRules: true, Level: types.DrsBehaviorManual}})
 		l.say("%s: %+v: %v", cluster, d, l.SetDRS(cluster, d))
 	}},
 	{"a host is full", 1, func(l *life) {

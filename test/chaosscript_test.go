@@ -83,6 +83,8 @@ type profile struct {
 	// identities: vCenter changes instanceUuids. Such a life has no departures: a VM that leaves right after such a change is a copy when it comes
 	// back (docs/design.md, known limits).
 	identities bool
+	// heedsRules: DRS powers no VM on where it breaks an anti-affinity rule. No such rule is mandatory then, because there are fewer hosts than members.
+	heedsRules bool
 	// TestCampaign sets these: the group's shape and size, and the faults.
 	shape  string
 	size   int32
@@ -99,6 +101,7 @@ func profileOf(seed uint64) profile {
 	p.trouble = troubleOf(seed, p)
 	p.strangers = r.IntN(3) == 0
 	p.restores = r.IntN(4) == 0 && p.trouble == nil
+	p.heedsRules = r.IntN(3) == 0
 	p.identities = r.IntN(4) == 0 && !p.departing
 	return p
 }

@@ -123,6 +123,9 @@ var edits = []operation{
 	}),
 	change("anti-affinity", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.AntiAffinity = pick(l.rand, []v1alpha1.AntiAffinity{"", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired})
+		if l.profile.heedsRules && s.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired {
+			s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+		}
 		s.Placement.HostGroup = pick(l.rand, []*v1alpha1.HostGroup{nil, nil, {Names: []string{siteA}, Rule: v1alpha1.HostRuleRequired}, {Names: []string{siteA, siteB}}})
 		return fmt.Sprint(s.Placement.AntiAffinity, s.Placement.HostGroup)
 	}),

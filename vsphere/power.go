@@ -162,6 +162,8 @@ func (p power) run(ctx context.Context) error {
 	case err == nil || vcfault.AlreadyIn(err, wanted):
 	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.refusedByHost(ctx, m):
 		return vcfault.ForOperator(plan.ReasonHostFull, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
+	case p.isKeptOff(m, err):
+		return p.leaveRule(ctx)
 	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as documented; some versions power off a suspended VM
 		return vcfault.ForOperator(vcfault.ReasonInvalidPowerState, "The VM is suspended, and vCenter does not power off a suspended VM: resume it, or power it off, in vCenter.")
 	default:

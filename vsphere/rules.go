@@ -50,6 +50,7 @@ func (r rules) setRules(ctx context.Context) error {
 			return errRulesNotKept(changes)
 		}
 	}
+	r.noteBackInRule(ctx)
 	return lack
 }
 

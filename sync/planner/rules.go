@@ -18,9 +18,10 @@ func (s *steps) setRules() {
 	s.act(plan.Action{Op: plan.SetRules, Key: plan.RulesKey, Reason: reason, Generation: s.facts.Group.Generation, Args: &plan.Details{Spec: spec}})
 }
 
-// awaitsRules reports whether members can only be powered on after the rules are set.
+// awaitsRules reports whether members are powered on only after the rules are set: DRS chooses hosts by the rules, and may move no VM later (if it is
+// partially automated, or manual). Rules that are not required are not waited for if they can't be set.
 func (f *facts) awaitsRules() bool {
-	return f.State.RulesOff && plan.RulesOf(&f.Group.Spec).Required()
+	return f.State.RulesOff && (plan.RulesOf(&f.Group.Spec).Required() || f.Pending[plan.RulesKey].Fault.Reason == "")
 }
 
 // rulesGone reports whether a group in deletion has no DRS rule left, or none that can be removed.

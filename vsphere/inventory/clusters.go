@@ -252,7 +252,7 @@ func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, 
 			here = &spread{bound: map[int][]string{}}
 			by[cluster] = here
 		}
-		if request.KeepApart() {
+		if request.KeepApart() && !m.outOfRule(request) {
 			here.apart = append(here.apart, ref)
 		}
 		if _, at := request.HostGroupOf(m.Stamp.Ordinal); at >= 0 {
@@ -268,6 +268,36 @@ func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, 
 		}
 	}
 	return by, flaw
+}
+
+// outOfRule reports whether a rule that keeps members apart leaves a member out, so that DRS powers it on beside another. Once the member is on, the rule
+// names it, and DRS moves it as soon as it can.
+func (m *Member) outOfRule(request plan.Rules) bool {
+	return m.Stamp.OutOfRule && m.Power != plan.PoweredOn && request.AntiAffinity == v1alpha1.AntiAffinityPreferred
+}
+
+// BackInRule returns the members of a group that are on although their stamps still say that the rule leaves them out.
+func (n *Inventory) BackInRule(uid types.UID) (members []*Member) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if g := n.proven(uid); g != nil {
+		for _, m := range g.refs {
+			if m.Stamp.OutOfRule && m.Power == plan.PoweredOn {
+				members = append(members, m)
+			}
+		}
+	}
+	return members
+}
+
+// InOptionalRule reports whether a rule that keeps the members of a member's group apart names it and isn't mandatory.
+func (n *Inventory) InOptionalRule(m *Member) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	cluster := n.objects.clusters.byRef[n.objects.clusters.of[m.HostRef]]
+	return slices.ContainsFunc(cluster.Rules, func(r Rule) bool {
+		return r.UID == m.Stamp.UID && !r.ForHosts && r.Enabled && !r.Mandatory && slices.Contains(r.VMs, m.MoRef)
+	})
 }
 
 // lacks returns why rules for these members would have no effect in a cluster. If DRS is off, or the host is in no cluster, it reports only

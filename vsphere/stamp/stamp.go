@@ -44,7 +44,7 @@ var (
 //	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
 //	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…",
 //	 "given":"[{\"name\":\"data\",\"at\":\"1000:1\",\"uuid\":\"6000C29e-…\",\"sizeGiB\":20,\"shape\":\"…\"}]", "standby":true, "allocation":"{\"cpuLimitMHz\":800}", "clonedFor":"1c0ffee123",
-//	 "tagged":{"moRef":"vm-42", "asked":"c0ffee12", "at":"…"}, "presentInstanceUuid":"…"}
+//	 "tagged":{"moRef":"vm-42", "asked":"c0ffee12", "at":"…"}, "presentInstanceUuid":"…", "outOfRule":true}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -88,6 +88,8 @@ type Stamp struct {
 	// Given is the record of the VM's disks from the spec (plan.DiskText), and Allocation that of its reservations, limits and shares
 	// (plan.AllocationOf).
 	Given, Allocation string
+	// OutOfRule keeps the VM out of the group's anti-affinity rule while the VM is off and the rule is optional: DRS found no host for it otherwise.
+	OutOfRule bool
 	// ClonedFor and Tagged are as in plan.VM.
 	ClonedFor string
 	Tagged    plan.Tagged
@@ -117,7 +119,7 @@ func (s *Stamp) optional() map[string]any {
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
 		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks, "given": &s.Given,
 		"allocation": &s.Allocation, "clonedFor": &s.ClonedFor, "tagged": (*stampedTagged)(&s.Tagged),
-		"standby": &s.Standby, "presentInstanceUuid": &s.Present,
+		"standby": &s.Standby, "presentInstanceUuid": &s.Present, "outOfRule": &s.OutOfRule,
 		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }

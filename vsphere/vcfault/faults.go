@@ -44,7 +44,7 @@ func (e *Error) PlanFault() plan.Fault { return e.Fault }
 // markTransient marks the faults that end by themselves within seconds or minutes, and whose retry is cheap.
 func markTransient(f plan.Fault) plan.Fault {
 	f.Transient = !f.NeedsOperator && slices.Contains([]string{plan.ReasonCloneRunning, ReasonTaskInProgress, ReasonConcurrentAccess,
-		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonLibraryReading, ReasonLibraryUnavailable, ReasonNotAuthenticated, ReasonVCenterUnreachable,
+		ReasonGone, ReasonTaskLost, ReasonNoHostApart, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonLibraryReading, ReasonLibraryUnavailable, ReasonNotAuthenticated, ReasonVCenterUnreachable,
 		plan.ReasonRemoving, plan.ReasonFolderHoldsStranger, plan.ReasonFolderStays, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
 	return f
 }

@@ -131,6 +131,9 @@ const (
 	ReasonRuleIneffective = "RuleIneffective"
 	// ReasonRuleConflict means that vCenter has disabled the rule, or that a change of it was reverted.
 	ReasonRuleConflict = "RuleConflict"
+	// ReasonNoHostApart means that DRS has no host for a member that no other member is on, although it need not be apart. The server powers it on beside
+	// another. The fault ends by itself.
+	ReasonNoHostApart = "NoHostApart"
 	// ReasonRuleViolation means that a member cannot run on any host without violating a rule.
 	ReasonRuleViolation = "RuleViolation"
 )

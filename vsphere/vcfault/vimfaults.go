@@ -110,6 +110,24 @@ func reasonsOfHosts(f types.BaseMethodFault) []types.LocalizedMethodFault {
 	return nil
 }
 
+// BreaksRule reports whether vCenter refused to place a VM because of a DRS rule that keeps VMs apart or together, and ours accepts the rule's name. A
+// fault that names no rule, or that gives no reason for any host, counts, too.
+func BreaksRule(err error, ours func(rule string) bool) bool {
+	for _, f := range faultsIn(err) {
+		switch f := f.(type) {
+		case *types.RuleViolation:
+			if f.Rule == nil || f.Rule.GetClusterRuleInfo().Name == "" || ours(f.Rule.GetClusterRuleInfo().Name) {
+				return true
+			}
+		case *types.NoCompatibleHost, *types.GenericDrsFault:
+			if len(reasonsOfHosts(f)) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // faultsIn returns the faults in an error's tree from the outside in.
 func faultsIn(err error) (faults []types.BaseMethodFault) {
 	tree, _ := treeOf(err)
