@@ -21,7 +21,9 @@ func (v *inventory) place(ctx *simulator.Context, vm *simulator.VirtualMachine) 
 	if c == nil {
 		return nil
 	}
-	room := func(host types.ManagedObjectReference) bool { return v.hasRoom(host) }
+	room := func(host types.ManagedObjectReference) bool {
+		return v.hasRoom(host) && !v.boundElsewhere(c, vm.Self, host)
+	}
 	apart := func(host types.ManagedObjectReference) bool { return room(host) && v.brokenOn(c, vm.Self, host) == nil }
 	here := *vm.Runtime.Host
 	switch heeds := v.placement.drs[c.Self].HeedsRules; {
@@ -34,9 +36,12 @@ func (v *inventory) place(ctx *simulator.Context, vm *simulator.VirtualMachine) 
 	rules := 0
 	for _, host := range c.Host {
 		reason := types.BaseMethodFault(new(types.InsufficientMemoryResourcesFault))
-		if rule := v.brokenOn(c, vm.Self, host); rule != nil && room(host) {
+		switch rule := v.brokenOn(c, vm.Self, host); {
+		case rule != nil && room(host):
 			reason = &types.RuleViolation{Host: &host, Rule: rule}
 			rules++
+		case v.hasRoom(host) && !room(host):
+			reason = &types.VmHostAffinityRuleViolation{VmName: vm.Name, HostName: v.objects.Get(host).(*simulator.HostSystem).Name}
 		}
 		reasons = append(reasons, types.LocalizedMethodFault{Fault: reason})
 	}
@@ -70,6 +75,26 @@ func (v *inventory) brokenOn(c *simulator.ClusterComputeResource, vm, host types
 	return nil
 }
 
+// boundElsewhere reports whether a mandatory rule keeps a VM on other hosts.
+//
+// vSphere Resource Management, Using VM-Host Affinity Rules: "DRS, vSphere HA, and vSphere DPM never take any action that results in the violation of
+// required affinity rules".
+func (v *inventory) boundElsewhere(c *simulator.ClusterComputeResource, vm, host types.ManagedObjectReference) bool {
+	find := (&cluster{ClusterComputeResource: c, v: v}).group
+	for _, rule := range rulesOf(c) {
+		r, is := rule.(*types.ClusterVmHostRuleInfo)
+		if !is || !isTrue(r.Enabled) || !isTrue(r.Mandatory) {
+			continue
+		}
+		vms, isVMs := find(r.VmGroupName).(*types.ClusterVmGroup)
+		hosts, isHosts := find(r.AffineHostGroupName).(*types.ClusterHostGroup)
+		if isVMs && isHosts && slices.Contains(vms.Vm, vm) && !slices.Contains(hosts.Host, host) {
+			return true
+		}
+	}
+	return false
+}
+
 // RunDRS moves VMs that are on and that a rule keeps apart to hosts that have room, as DRS does every few minutes at the level Fully Automated.
 func (v *inventory) RunDRS(clusterPath string) error {
 	return at(v, "run DRS in", clusterPath, func(c *simulator.ClusterComputeResource) types.BaseMethodFault {
@@ -82,7 +107,7 @@ func (v *inventory) RunDRS(clusterPath string) error {
 				vm, is := v.objects.Get(ref).(*simulator.VirtualMachine)
 				if is && vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn && v.brokenOn(c, ref, *vm.Runtime.Host) != nil {
 					v.toHost(v.world.Context(), vm, c, func(host types.ManagedObjectReference) bool {
-						return v.hasRoom(host) && v.brokenOn(c, ref, host) == nil
+						return v.hasRoom(host) && !v.boundElsewhere(c, ref, host) && v.brokenOn(c, ref, host) == nil
 					})
 				}
 			}
