@@ -284,7 +284,7 @@ func TestCheckReportsOldVCenters(t *testing.T) {
 
 // rich returns a vCenter that has one object of each kind that a group can name.
 func rich(t *testing.T) *world {
-	w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
+	w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Hosts: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
 	vctest.Value(w.AddVM("/DC0/vm", "plain"))
 	w.Must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 	w.Must(w.SetVAppProperties("debian"))
@@ -378,9 +378,16 @@ var groups = []struct {
 	{"", OK, "1 host groups", "", func(s *v1alpha1.VmGroupSpec) {
 		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed"}, Rule: v1alpha1.HostRuleRequired}
 	}},
+	{": rules", Warn, "2 members, and up to 1 more during an update, are to be apart on the 2 hosts of DC0_C0", "MembersShareHost", keptApart(v1alpha1.AntiAffinityPreferred, 2)},
+	{": rules", Warn, "3 members, and up to 1 more during an update, are to be apart on the 2 hosts of DC0_C0", "powers no member on", keptApart(v1alpha1.AntiAffinityRequired, 3)},
+	{"", OK, "everything a clone needs exists", "", keptApart(v1alpha1.AntiAffinityRequired, 1)},
 	{": rules", Warn, "DRS is off in DC0_C1", "turn on DRS", func(s *v1alpha1.VmGroupSpec) {
 		s.Placement.Pool, s.Placement.AntiAffinity = "DC0_C1", v1alpha1.AntiAffinityPreferred
 	}},
+}
+
+func keptApart(how v1alpha1.AntiAffinity, replicas int32) func(*v1alpha1.VmGroupSpec) {
+	return func(s *v1alpha1.VmGroupSpec) { s.Placement.AntiAffinity, s.Replicas = how, &replicas }
 }
 
 // addressed gives a group four static addresses.

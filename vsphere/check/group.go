@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,6 +60,7 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 		c.add(check+": memory", Warn, fmt.Sprintf("%d GiB for each member", g.Spec.Memory), text)
 	}
 	var d *vsphere.Draft
+	apart := map[string]*apartMembers{}
 	for i := range max(1, len(g.Spec.Placement.Zones), hostGroups(&g.Spec)) {
 		if d, err = c.draft(ref, g, at, t, int32(i), g.Spec.Memory<<10); err != nil {
 			c.failed(check, err)
@@ -74,10 +76,11 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 			c.failed(check+": networks", err)
 			return
 		}
-		if !c.rules(ctx, check+": rules", d) {
+		if !c.rules(ctx, check+": rules", d, apart) {
 			return
 		}
 	}
+	c.hostsFor(check+": rules", g, apart)
 	if c.readiness(check+": readiness", g) && c.addressesOf(check+": networks", g) && c.userData(check+": user data", g) {
 		c.ok(check, "everything a clone needs exists: %s", strings.Join(c.describeClone(d, t, g), "; "))
 	}
@@ -151,7 +154,7 @@ func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
 }
 
 // rules checks whether rules have an effect if a group wants some.
-func (c *checker) rules(ctx context.Context, check string, d *vsphere.Draft) bool {
+func (c *checker) rules(ctx context.Context, check string, d *vsphere.Draft, apart map[string]*apartMembers) bool {
 	if !plan.RulesOf(d.Group().Spec).Wanted() {
 		return true
 	}
@@ -163,8 +166,41 @@ func (c *checker) rules(ctx context.Context, check string, d *vsphere.Draft) boo
 	if cluster := c.cluster(owner); cluster.MoRef != "" && (cluster.Standalone || !cluster.DRS) {
 		c.add(check, Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there, or remove placement.antiAffinity and hostGroup")
 		return false
+	} else if cluster.MoRef != "" && plan.RulesOf(d.Group().Spec).KeepApart() {
+		if apart[cluster.MoRef] == nil {
+			apart[cluster.MoRef] = &apartMembers{in: cluster, zones: map[string]bool{}}
+		}
+		apart[cluster.MoRef].zones[d.Group().Zone] = true
 	}
 	return true
+}
+
+// apartMembers are members that a rule keeps apart in one cluster: those of some zones.
+type apartMembers struct {
+	in    inventory.Cluster
+	zones map[string]bool
+}
+
+// hostsFor compares, in each cluster, the members that are kept apart with the hosts.
+func (c *checker) hostsFor(check string, g *v1alpha1.VmGroup, apart map[string]*apartMembers) {
+	for _, at := range slices.Sorted(maps.Keys(apart)) {
+		members, hosts := 0, len(apart[at].in.Hosts)
+		for ordinal := range g.Replicas() {
+			if apart[at].zones[plan.ZoneOf(&g.Spec, ordinal)] {
+				members++
+			}
+		}
+		surge := planner.PolicyOf(&g.Spec, int(g.Replicas())).Surge
+		if members < hosts && members+surge <= hosts {
+			continue
+		}
+		seen := fmt.Sprintf("%s, and up to %d more during an update, are to be apart on the %s of %s", plan.Count(members, "member"), surge, plan.Count(hosts, "host"), apart[at].in.Name)
+		if g.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired {
+			c.add(check, Warn, seen, "vCenter powers no member on where each host with room has one, also while a host is in maintenance: add hosts, or set placement.antiAffinity to Preferred")
+			continue
+		}
+		c.add(check, Warn, seen, "some share a host (MembersShareHost), also while a host is in maintenance; see docs/day-to-day.md before you put one into maintenance, or add hosts")
+	}
 }
 
 // readiness checks, for a group whose readiness has a probe, that the server is allowed to ask members whether their service answers, and
