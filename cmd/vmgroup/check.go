@@ -94,7 +94,7 @@ and 2 if the settings are wrong.`,
 	f.BoolVar(&s.orphans, "orphans", false, "list VMs, disks, folders, DRS rules and deployed templates that belong to no VmGroup of -f (give it all VmGroups)")
 	f.BoolVar(&s.deep, "deep", false, "test the behavior of vCenter that the server relies on, with two VMs, a copy of one and a first-class disk in a new folder, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to test how vCenter refuses it")
-	f.BoolVar(&s.drs, "drs", false, "with --deep: also add a DRS VM group of a VM to the configuration of the cluster, and remove it")
+	f.BoolVar(&s.drs, "drs", false, "with --deep: also add DRS groups and rules of two VMs to the configuration of the cluster, and remove them")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")
 	f.StringVar(&s.record, "record", "", "with --deep: file to create, with the calls to vCenter and its answers, without the names, addresses and other texts of your vCenter; for an issue")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")

@@ -176,6 +176,13 @@ var violations = []struct {
 			}
 		}))
 	}},
+	{"deep: optional rule", "outside the host group of a mandatory rule", func(w *world, _ *Options) {
+		w.Rewrite(every(func(c *types.ReconfigureComputeResource_Task) {
+			if spec := c.Spec.(*types.ClusterConfigSpecEx); len(spec.RulesSpec) == 2 && spec.RulesSpec[0].Info != nil {
+				spec.RulesSpec = spec.RulesSpec[1:] // DRS then keeps the two VMs apart
+			}
+		}))
+	}},
 	{"deep: DRS VM group", "not in the cluster's configuration", func(w *world, _ *Options) {
 		w.ChangeReads(each("ClusterComputeResource", "configurationEx", func(c types.ClusterConfigInfoEx) any {
 			c.Group = nil

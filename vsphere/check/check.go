@@ -34,7 +34,7 @@ type Options struct {
 	// Hidden is the moRef of a VM that the account is not allowed to see: the deep check reads it, to learn how vCenter denies access. It can
 	// be empty.
 	Hidden string
-	// DRS lets the deep check add a DRS VM group with its VM to the cluster's configuration. The check removes the group again.
+	// DRS lets the deep check add DRS groups and rules of its VMs to the cluster's configuration. The check removes them again.
 	DRS bool
 	// CanProbe reports whether the server is allowed to ask members at an address whether their service answers. If it is nil, the server is
 	// not allowed to ask any member.

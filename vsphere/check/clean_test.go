@@ -22,9 +22,9 @@ import (
 )
 
 // changing are the calls of a deep check that change something, with their number.
-var changing = map[string]int{"CreateFolder": 4, "CloneVM_Task": 4, "ReconfigVM_Task": 11, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
-	"PowerOffVM_Task": 4, "PowerOnVM_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 3,
-	"ReconfigureComputeResource_Task": 2, "CreateDisk_Task": 1, "VCenterUpdateVStorageObjectMetadataEx_Task": 1, "DeleteVStorageObject_Task": 1}
+var changing = map[string]int{"CreateFolder": 4, "CloneVM_Task": 4, "ReconfigVM_Task": 11, "PowerOnMultiVM_Task": 3, "ResetVM_Task": 1, "ShutdownGuest": 1,
+	"PowerOffVM_Task": 6, "PowerOnVM_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 3,
+	"ReconfigureComputeResource_Task": 6, "CreateDisk_Task": 1, "VCenterUpdateVStorageObjectMetadataEx_Task": 1, "DeleteVStorageObject_Task": 1}
 
 // atCall calls do before the n-th call of a method.
 func (w *world) atCall(method string, n int, do func()) {
@@ -123,7 +123,7 @@ func TestDeepCheckMakesTheListedChangingCalls(t *testing.T) {
 	}, fullConfig)
 }
 
-func TestDeepCheckTakesAtMostTwoAndAHalfMinutesPlusItsClones(t *testing.T) {
+func TestDeepCheckTakesAtMostThreeMinutesPlusItsClones(t *testing.T) {
 	for name, guest := range map[string]vcsim.Guest{"with Tools": {Tools: true, IP: 5 * time.Second}, "without an address": {Tools: true, IP: time.Hour}, "without Tools": {}} {
 		t.Run(name, func(t *testing.T) {
 			inDeepWorld(t, func(t *testing.T, w *world) {
@@ -132,8 +132,8 @@ func TestDeepCheckTakesAtMostTwoAndAHalfMinutesPlusItsClones(t *testing.T) {
 				w.Must(err)
 				began := time.Now()
 				r := results{t, Run(t.Context(), v, o)}
-				if took := time.Since(began) - 3*vctest.Lifelike.Clone; took > 150*time.Second {
-					t.Errorf("the check took %s without its clones, want at most 2m30s:\n%s", took, r)
+				if took := time.Since(began) - 3*vctest.Lifelike.Clone; took > 3*time.Minute {
+					t.Errorf("the check took %s without its clones, want at most 3m:\n%s", took, r)
 				}
 			}, fullConfig, func(c *vcsim.Config) { c.Guest, c.Latency = guest, vctest.Lifelike })
 		})

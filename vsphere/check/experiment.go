@@ -73,6 +73,8 @@ var experiments = []experiment{
 		proves: "returns from ShutdownGuest at once"},
 	{check: "deep: copy", needs: []string{"VirtualMachine.Provisioning.Clone"}, try: (*trial).copy,
 		proves: "takes the instanceUuid of the clone's spec, and gives a copy another one"},
+	{check: "deep: optional rule", lacks: twoVMs, try: (*trial).optionalRule,
+		proves: "may refuse to power a VM on where it breaks an anti-affinity rule that isn't mandatory"},
 	{check: "deep: taken name", needs: []string{"VirtualMachine.Config.Rename", "VirtualMachine.Inventory.Move"}, lacks: otherFolder, try: (*trial).takenName,
 		proves: "refuses to rename or move a VM onto a name that is taken"},
 	{check: "deep: folder that is not empty", needs: []string{"VirtualMachine.Inventory.Move", "VirtualMachine.Inventory.Unregister", "VirtualMachine.Inventory.Register"},

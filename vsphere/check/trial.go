@@ -60,7 +60,10 @@ type trial struct {
 	view *trialView
 	// vmGroup is the DRS VM group that the trial adds.
 	vmGroup trialVMGroup
-	guest   trialGuest
+	// copied is the VM's copy, while the trial keeps it, and rules are the DRS rules of the two.
+	copied types.ManagedObjectReference
+	rules  trialRules
+	guest  trialGuest
 	// last is the VM's host when it left the inventory, and parked its .vmx file while it is unregistered.
 	last   types.ManagedObjectReference
 	parked string

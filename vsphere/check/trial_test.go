@@ -119,11 +119,25 @@ var lacking = []struct {
 	{"deep: power-on", OK, "by PowerOnMultiVM_Task, fullyAutomated", func(w *world, _ *Options) { w.drs(vcsim.DRS{NoTasks: true}) }, nil},
 	{"deep: power-on", OK, "by PowerOnVM_Task; the changeVersion changed", func(w *world, _ *Options) { w.drs(vcsim.DRS{Off: true}) }, nil},
 	{"deep: power-on", Warn, "by PowerOnVM_Task; the changeVersion changed, because DRS failed", func(w *world, _ *Options) { w.drs(vcsim.DRS{Unlicensed: true}) }, nil},
+	{"deep: optional rule", OK, "yes: DRS powers a VM on although", withRules(vcsim.DRS{}), nil},
+	{"deep: optional rule", OK, "no: DRS refuses", withRules(vcsim.DRS{HeedsRules: true}), nil},
+	{"deep: optional rule", OK, "no: DRS refuses", withRules(vcsim.DRS{HeedsRules: true, Level: types.DrsBehaviorManual}), nil},
+	{"deep: optional rule", Skip, "DRS is off", withRules(vcsim.DRS{Off: true}), nil},
+	{"deep: optional rule", Skip, "needs --drs", nil, nil},
 	{"deep: order of adapters", Skip, "two different networks", func(_ *world, o *Options) { // another template, which the snapshot does not belong to
 		o.Groups = []*v1alpha1.VmGroup{groupOf(func(s *v1alpha1.VmGroupSpec) {
 			s.Template, s.Networks = "debian", []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}}
 		})}
 	}, func(c *vcsim.Config) { c.Templates, c.Portgroups = []string{"ubuntu", "debian"}, 2 }},
+}
+
+// withRules lets the check change a cluster with that DRS, and copy the VM.
+func withRules(d vcsim.DRS) func(*world, *Options) {
+	return func(w *world, o *Options) {
+		o.DRS = true
+		w.Restrict(append(roleIDs(), "VirtualMachine.Provisioning.Clone")...)
+		w.drs(d)
+	}
 }
 
 func TestDeepCheckSaysWhatItCouldNotTryOrSawOtherwise(t *testing.T) {

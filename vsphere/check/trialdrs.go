@@ -45,9 +45,9 @@ func (t *trial) addVMGroup(ctx context.Context) outcome {
 	const consequence = "rules for host groups would be set again and again, or stay behind"
 	t.progress("adding a DRS VM group of %s to the cluster; it is removed at once", trialName)
 	t.vmGroup.name = scratchPrefix + "a/b " + t.id[:8]
-	err := t.changeVMGroup(types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
+	err := t.changeCluster(types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
 		Info: &types.ClusterVmGroup{ClusterGroupInfo: types.ClusterGroupInfo{Name: t.vmGroup.name, UserCreated: types.NewBool(true)},
-			Vm: []types.ManagedObjectReference{t.vm}}})
+			Vm: []types.ManagedObjectReference{t.vm}}}}})
 	if err != nil {
 		return failedBy(err)
 	}
@@ -97,18 +97,18 @@ func (t *trial) sweepVMGroup() error {
 	case !t.vmGroup.added:
 		return nil
 	}
-	err = t.changeVMGroup(types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: name}})
+	err = t.changeCluster(types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: name}}}})
 	if err == nil || found == nil {
-		t.vmGroup = trialVMGroup{}
+		t.vmGroup = trialVMGroup{cluster: t.vmGroup.cluster}
 		return nil
 	}
 	return err
 }
 
-func (t *trial) changeVMGroup(change types.ClusterGroupSpec) error {
+func (t *trial) changeCluster(change types.ClusterConfigSpecEx) error {
 	_, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (types.ManagedObjectReference, error) {
 		res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &types.ReconfigureComputeResource_Task{
-			This: t.vmGroup.cluster, Spec: &types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{change}}, Modify: true,
+			This: t.vmGroup.cluster, Spec: &change, Modify: true,
 		})
 		if err != nil {
 			return types.ManagedObjectReference{}, err

@@ -169,8 +169,10 @@ func (t *trial) copy(ctx context.Context) outcome {
 		return failedBy(e.err)
 	}
 	stamp, instance, err := t.readTrial(ctx, e.vm)
-	if gone := t.remove(e.vm); err == nil {
-		err = gone
+	if t.copied = e.vm; twoVMs(t, ctx) != "" { // the next experiment does not need it
+		if gone := t.removeCopy(); err == nil {
+			err = gone
+		}
 	}
 	facts := Facts{"sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id)}
 	switch {

@@ -68,6 +68,9 @@ func (t *trial) sweep(name string) {
 			seen += fmt.Sprintf(", and the DRS VM group %q of the cluster", t.vmGroup.name)
 		}
 	}
+	if t.rules.name != "" {
+		seen += fmt.Sprintf(", and the DRS rules and groups %q of the cluster", t.rules.name)
+	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
@@ -114,6 +117,9 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 		return nil, err
 	}
 	if err := t.sweepVMGroup(); err != nil {
+		return nil, err
+	}
+	if err := t.sweepRules(); err != nil {
 		return nil, err
 	}
 	folder := t.scratch
