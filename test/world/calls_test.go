@@ -19,6 +19,8 @@ func (s *step) start() (over bool, err error) {
 		over = v.folder != ""
 	case plan.CreateQuarantine:
 		over = v.quarantine != ""
+	case plan.SetRules:
+		over = s.startRules()
 	case plan.Clone, plan.ConfirmGone, plan.RemoveFolder, plan.Destroy:
 	default:
 		if !s.goesOn {
@@ -39,6 +41,8 @@ func (s *step) start() (over bool, err error) {
 		}
 	}
 	switch a.Op {
+	case plan.SetRules:
+		return false, nil
 	case plan.ConfirmGone:
 		return false, s.noCloneRunning()
 	case plan.RemoveFolder:

@@ -401,6 +401,9 @@ func (w *world) off() string {
 	if len(seen) != int(*g.Spec.Replicas+standby) {
 		return fmt.Sprintf("%d members and standby ones, want %d and %d", len(seen), *g.Spec.Replicas, standby)
 	}
+	if off := w.ruleIsOff(g.UID); off != "" {
+		return off
+	}
 	if stale := w.stale(); len(stale) > 0 {
 		return fmt.Sprintf("the status lists %s, which %s has deleted", stale[0].id, stale[0].by.name)
 	}

@@ -50,6 +50,7 @@ var (
 	extendRefused  = needsOperator("DiskExtendRefused")
 	noSuchTemplate = needsOperator(plan.ReasonTemplateNotFound)
 	storageOut     = transient("DatastoreInaccessible")
+	noHostApart    = transient("NoHostApart")
 	noTools        = &fault{Reason: plan.ReasonToolsUnavailable, Message: "the guest cannot be asked"}
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
 	noPermission   = needsOperator("MissingPrivilege")

@@ -29,8 +29,10 @@ type setting struct {
 	restores bool // etcd goes back to a backup
 	// identities: vCenter changes instanceUuids.
 	identities bool
-	trouble    trouble
-	defect     defect
+	// hosts is how many hosts there are for members that prefer to be apart; 0: the group needs no rule.
+	hosts   int
+	trouble trouble
+	defect  defect
 }
 
 func settingOf(seed uint64) setting {
@@ -70,6 +72,9 @@ func settingOf(seed uint64) setting {
 	s.identities = seed%7 == 5
 	if seed%9 == 6 {
 		s.spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+	}
+	if seed%6 == 1 {
+		s.spec.Placement.AntiAffinity, s.hosts = v1alpha1.AntiAffinityPreferred, 1+int(seed/6%3)
 	}
 	if s.disks = seed%16 == 3 || seed%16 == 13; s.disks {
 		s.withDisks(rand.New(rand.NewPCG(seed, 3)))

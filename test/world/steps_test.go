@@ -34,9 +34,10 @@ type step struct {
 	// asked is what the stamp says of the request to halt, and unasked the VM before.
 	asked   plan.Moment
 	unasked plan.VM
-	made    string // the VM that a clone made
-	holder  string // the VM whose name made vCenter refuse a clone
-	err     error  // how the task ended
+	rule    map[string]bool // the VMs that a SetRules keeps apart
+	made    string          // the VM that a clone made
+	holder  string          // the VM whose name made vCenter refuse a clone
+	err     error           // how the task ended
 	// promised is the lowest promise when the step began, as far as its replica could know.
 	promised int
 	// ends: its replica knows that the group is being deleted.
@@ -211,6 +212,8 @@ func (s *step) finish() {
 			s.end(removing)
 			return
 		}
+	case plan.SetRules:
+		s.noteBackInRule()
 	case plan.Mark: // a replica that marks a member reads all of them afterwards
 		v.readMembers(s.ref.UID)
 		s.by.marks[a.MoRef] = v.vms[a.MoRef].vm.MarkedAt

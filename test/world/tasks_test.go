@@ -45,6 +45,8 @@ func (s *step) effect() error {
 		return nil
 	case plan.ConfirmGone:
 		return nil
+	case plan.SetRules:
+		return s.rulesSet()
 	}
 	m := vc.find(a.MoRef)
 	switch {
@@ -90,6 +92,13 @@ func (s *step) changes(m *machine) error {
 		if m.Power != plan.PoweredOn {
 			if vc.locked(m) {
 				return diskInUse
+			}
+			if vc.keptOff(m) {
+				if !s.orphan { // otherwise no process notes it
+					m.outOfRule = true
+					m.reconfigured()
+				}
+				return noHostApart
 			}
 			if m.parted && m.member(s.kube.uid()) && !s.deleted(m.uid) {
 				s.violated("12: %s turns on a guest whose disks a step has detached", s)

@@ -45,6 +45,7 @@ type machine struct {
 	taken         []*disk // persistent disks that an operator detached
 	parted        bool    // a step has detached persistent disks
 	snapshot      bool
+	outOfRule     bool // the stamp says that the group's rule leaves it out while it is off
 	tagged        bool // it has the tags of the spec with which it was prepared last
 	version       int  // of its configuration: the changeVersion
 	state         int  // counts all changes, for the views
@@ -93,8 +94,9 @@ type vcenter struct {
 	folder, quarantine string
 	folders            int // counts the changes of the two
 	disks              []*disk
-	data               map[owner]*disk // the disk that a guest wrote to last
-	storageOut         bool            // no datastore can be read
+	data               map[owner]*disk               // the disk that a guest wrote to last
+	storageOut         bool                          // no datastore can be read
+	rules              map[types.UID]map[string]bool // the VMs that the rule of a group keeps apart, by moRef
 }
 
 func (v *vcenter) ref(kind string) string {
@@ -239,7 +241,9 @@ type seenVM struct {
 	blind bool // the VM was never readable
 	gone  bool
 	over  bool // another VM took its place after it vanished
-	state int
+	// outOfRule: its stamp says that the group's rule leaves it out while it is off.
+	outOfRule bool
+	state     int
 }
 
 // view is what a replica has seen of vCenter. The stream updates it, one change at a time; so do the reads of the replica's own
@@ -293,7 +297,7 @@ func (v *view) read(ref string) {
 	case m.hidden:
 		g.vm.Reachable, g.vm.Unreachable = false, "hidden"
 	default:
-		g.blind, g.over, g.vm, g.uid = false, false, m.VM, m.uid
+		g.blind, g.over, g.vm, g.uid, g.outOfRule = false, false, m.VM, m.uid, m.outOfRule
 		g.vm.IPs = slices.Clone(m.IPs)
 	}
 }
@@ -349,6 +353,7 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			}
 		}
 	}
+	s.RulesOff = v.rulesOff(ref.UID, ask.Rules)
 	s.Folder, s.Quarantine = v.folder, v.quarantine
 	if s.Template = (plan.Template{Datacenter: "DC0"}); ask.Template == noTemplate && v.vcenter.set.defect != hopeful {
 		return s

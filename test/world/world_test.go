@@ -328,7 +328,7 @@ type outcome struct {
 func run(t *testing.T, set setting, events []event, recorded bool) (o outcome) {
 	synctest.Test(t, func(*testing.T) {
 		w := &world{set: set, began: time.Now()}
-		w.vc = &vcenter{world: w}
+		w.vc = &vcenter{world: w, rules: map[types.UID]map[string]bool{}}
 		if recorded {
 			w.history = &strings.Builder{}
 		}
