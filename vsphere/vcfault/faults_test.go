@@ -58,7 +58,7 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 		{&types.InaccessibleDatastore{InvalidDatastore: types.InvalidDatastore{Name: "ds1"}}, ReasonDatastoreInaccessible, true, []string{`"ds1"`}},
 		{&types.InsufficientResourcesFault{}, ReasonResourceLimit, true, nil},
 		{&types.InsufficientMemoryResourcesFault{}, ReasonResourceLimit, true, []string{"memory"}},
-		{&types.InsufficientFailoverResourcesFault{}, ReasonResourceLimit, true, nil},
+		{&types.InsufficientFailoverResourcesFault{}, ReasonFailoverCapacity, true, []string{"HA", "admission control"}},
 		{&types.NoCompatibleHost{}, ReasonResourceLimit, true, nil},
 		{&types.NoCompatibleHost{Error: []types.LocalizedMethodFault{{Fault: &types.NoDiskSpace{Datastore: "ds1"}}}}, ReasonDatastoreFull, true, []string{`"ds1"`}},
 		{&types.LicenseExpired{}, ReasonLicense, true, nil},

@@ -21,6 +21,7 @@ const (
 	ReasonDatastoreInaccessible = "DatastoreInaccessible"
 	ReasonMissingPrivilege      = "MissingPrivilege"
 	ReasonResourceLimit         = "ResourceLimit"
+	ReasonFailoverCapacity      = "FailoverCapacity"
 	ReasonDRSManual             = "DRSManual"
 	ReasonLicense               = "LicenseMissing"
 	ReasonNotAuthenticated      = "NotAuthenticated"

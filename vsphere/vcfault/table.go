@@ -107,6 +107,8 @@ var table = []row{
 		types.MismatchedVMotionNetworkNames{}, types.NetworksMayNotBeTheSame{}, types.NetworkDisruptedAndConfigRolledBack{})},
 	{ReasonResourceLimit, operator, say("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits.").dependsOn(plan.OnPool | plan.OnSize),
 		all(types.InsufficientResourcesFault{})},
+	{ReasonFailoverCapacity, operator, say("vSphere HA's admission control lets no more VMs be on, so that the other hosts could run them all if one fails: add hosts to the cluster, free CPU and memory, or change its admission control.").
+		dependsOn(plan.OnPool | plan.OnSize), all(types.InsufficientFailoverResourcesFault{})},
 	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores.").
 		dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks),
 		all(types.NoCompatibleHost{})},
