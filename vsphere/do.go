@@ -41,7 +41,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Ste
 	ends()
 	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
 	if err != nil {
-		err = v.namePrivileges(ctx, a, record.Method(), vcfault.Classify("", err))
+		err = v.nameCause(ctx, a, v.namePrivileges(ctx, a, record.Method(), vcfault.Classify("", err)))
 	}
 	v.logOutcome(ref, a, opID, began, err)
 	if err == nil {

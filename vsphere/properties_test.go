@@ -15,4 +15,7 @@ func TestEachPropertyThatIsReadIsUsed(t *testing.T) {
 	sessiontest.Table[FreshVM]{Kind: session.VMType, Of: (*FreshVM).properties,
 		Samples: map[string]any{session.OptionPath(stamp.Key): vim.OptionValue{Key: stamp.Key, Value: "stamp"}}}.Check(t)
 	sessiontest.Table[freshFolder]{Kind: "Folder", Of: (*freshFolder).properties, Otherwise: []string{"Seen"}}.Check(t)
+	sessiontest.Table[refused]{Kind: session.VMType, Of: (*refused).properties, Otherwise: []string{"host", "reach", "maintained", "standby"}}.Check(t)
+	sessiontest.Table[refused]{Kind: "HostSystem", Of: (*refused).ofHost,
+		Otherwise: []string{"template", "connection", "power", "question", "consolidate", "paused", "snapshot", "faultTolerance"}}.Check(t)
 }

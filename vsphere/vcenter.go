@@ -9,10 +9,10 @@
 // Its files are of three ideas, each of which uses the ones before it:
 //
 //	step    one action for one group: step.go, calls.go (leased calls and tasks), freshreads.go and recheck.go (reads right before a change),
-//	        stampwrites.go, privileges.go, undoers.go (who undid a change)
+//	        stampwrites.go, privileges.go and causes.go (why vCenter refused), undoers.go (who undid a change)
 //	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, clonedisks.go, networks.go, owner.go and lookups.go; draft.go (a clone
 //	        that is built but not made); deploy.go (templates from content libraries)
-//	member  power.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
+//	member  power.go, optionalrule.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
 //	        release.go, groupremoval.go
 //
 // These three are no packages of their own, because they share almost all of a VCenter's state (parts): a package for each would only pass that on.
