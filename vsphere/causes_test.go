@@ -56,7 +56,9 @@ func TestARefusalByAStateNamesTheState(t *testing.T) {
 		t.Run(c.path, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, p := drsWorld(t, vcsim.DRS{Off: true})
+				w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 1}) // the VM has no other host to go to
+				w.must(w.SetDRS(firstCluster, vcsim.DRS{Off: true}))
+				p := w.start()
 				vm := p.member(0)
 				for fault, reason := range map[vim.BaseMethodFault]string{new(vim.InvalidState): vcfault.ReasonInvalidState, new(vim.NotSupported): vcfault.ReasonNotSupported} {
 					w.ChangeReads(explained(c.kind, c.path, c.value))

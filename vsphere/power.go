@@ -3,6 +3,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -36,6 +37,13 @@ func (p power) powerOn(ctx context.Context, m *inventory.Member) error {
 		level = ""
 	}
 	_, err := p.PowerOn(ctx, dc.Ref, inventory.VMRef(m.MoRef), level)
+	if level != "" || !mayBeHostsState(err) {
+		return err
+	}
+	if moved, fault := p.leaveHost(ctx, m); !moved {
+		return cmp.Or(fault, err)
+	}
+	_, err = p.PowerOn(ctx, dc.Ref, inventory.VMRef(m.MoRef), level)
 	return err
 }
 

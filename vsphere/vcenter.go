@@ -12,7 +12,7 @@
 //	        stampwrites.go, privileges.go and causes.go (why vCenter refused), undoers.go (who undid a change)
 //	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, clonedisks.go, networks.go, owner.go and lookups.go; draft.go (a clone
 //	        that is built but not made); deploy.go (templates from content libraries)
-//	member  power.go, optionalrule.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
+//	member  power.go, leavehost.go, optionalrule.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
 //	        release.go, groupremoval.go
 //
 // These three are no packages of their own, because they share almost all of a VCenter's state (parts): a package for each would only pass that on.

@@ -63,6 +63,11 @@ func (h *Host) takes(datastore *types.ManagedObjectReference, networks []types.M
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 
+// Mounts reports whether the host has all these datastores.
+func (h *Host) Mounts(datastores []types.ManagedObjectReference) bool {
+	return !slices.ContainsFunc(datastores, func(d types.ManagedObjectReference) bool { return !slices.Contains(h.datastores, d) })
+}
+
 // Choose returns the host with the fewest VMs that can run a VM on that datastore with those networks; nil if there is none. on has the number of
 // VMs by the host's moRef. A nil datastore is the template's own, which is not checked. Choose prefers hosts that had room at the last try.
 func (c *Capacity) Choose(all []Host, on map[string]int, datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) *types.ManagedObjectReference {

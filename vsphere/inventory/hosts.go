@@ -14,6 +14,14 @@ func (n *Inventory) Unplaced(cluster string) bool {
 	return known && !c.Standalone && !c.Unread && !c.DRS && len(c.Hosts) > 1
 }
 
+// UnplacedClusterOf returns the moRef of a host's cluster, if that is known not to place VMs by itself.
+func (n *Inventory) UnplacedClusterOf(host string) (cluster string, unplaced bool) {
+	n.mu.RLock()
+	cluster = n.objects.clusters.of[host]
+	n.mu.RUnlock()
+	return cluster, n.Unplaced(cluster)
+}
+
 // WithoutDRS returns the name of a cluster in which DRS is known to be off; "" for others, and for standalone hosts.
 func (n *Inventory) WithoutDRS(cluster string) (name string) {
 	n.mu.RLock()

@@ -62,6 +62,7 @@ var calls = map[string][]string{
 	"Destroy_Task":                    {"VirtualMachine.Inventory.Delete"},           // on the parent, too
 	"PowerOnVM_Task":                  {"VirtualMachine.Interact.PowerOn"},           // Tasks names the datacenter, too
 	"PowerOnMultiVM_Task":             {"VirtualMachine.Interact.PowerOn", privView}, // System.View on the datacenter
+	"RelocateVM_Task":                 {"Resource.ColdMigrate"},                      // of a VM that is off, within its pool
 	"PowerOffVM_Task":                 {"VirtualMachine.Interact.PowerOff"},
 	"ResetVM_Task":                    {"VirtualMachine.Interact.Reset"},
 	"ShutdownGuest":                   {"VirtualMachine.Interact.PowerOff"},

@@ -73,6 +73,7 @@ var least = []Privilege{
 
 	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec; `hardware.bootFirst`, `.secureBoot`, `.bootDelaySeconds`", Without: "no `hardware.bootFirst`, `.secureBoot` and `.bootDelaySeconds`; clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
 	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted (`healing.action`)"},
+	{ID: "Resource.ColdMigrate", On: []Scope{OnFolder}, Why: "without DRS: move a member that is off away from a host in maintenance", Without: "without DRS, a member that is off on a host in maintenance stays off"},
 	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach persistent `disks`, and disks from elsewhere", Without: "no persistent `disks`; a VM that got a disk from elsewhere is not destroyed"},
 	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
 	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "quarantine, adopt", Without: "no quarantine and no adoption", Also: "VMs to adopt, and their folders"},

@@ -135,6 +135,7 @@ var (
 		"MarkAsTemplate":                  "VirtualMachine.Provisioning.MarkAsTemplate",
 		"PowerOnVM_Task":                  "VirtualMachine.Interact.PowerOn",
 		"PowerOffVM_Task":                 "VirtualMachine.Interact.PowerOff",
+		"RelocateVM_Task":                 "Resource.ColdMigrate",
 		"ShutdownGuest":                   "VirtualMachine.Interact.PowerOff",
 		"ResetVM_Task":                    "VirtualMachine.Interact.Reset",
 		"UpgradeVM_Task":                  "VirtualMachine.Config.UpgradeVirtualHardware",
