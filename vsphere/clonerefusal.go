@@ -146,6 +146,10 @@ func (b *cloneBuilder) refusal(err error) error {
 	case hardware.RefusedForBootOrder(err):
 		depends = plan.OnTemplate | plan.OnNetworks
 		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
+	case vcfault.Has[*types.NicSettingMismatch](err) && len(b.backings) > 0:
+		depends = plan.OnTemplate | plan.OnNetworks
+		e = vcfault.ForOperator(vcfault.ReasonCustomizationSpecUnfit, "vCenter refuses to customize a clone of the template %q that gets other network adapters: give the template as many as spec.networks has (%d; it has %d), or remove spec.customizationSpec.",
+			template, len(b.backings), len(b.source.NICs()))
 	case vcfault.Has[types.BaseInvalidHostState](err):
 		depends = plan.OnTemplate | plan.OnPool
 		e = vcfault.ForRetry(vcfault.ReasonHostNotConnected, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; the server tries again.", template)

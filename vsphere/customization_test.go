@@ -84,3 +84,19 @@ func TestACustomizationThatDoesNotFitIsRefusedBeforeAnythingIsCloned(t *testing.
 		}
 	})
 }
+
+// No document says whether vCenter compares a clone's customization with the adapters of the clone or with those of its source.
+func TestACustomizationOfAClonesOwnAdaptersSucceedsOrSaysWhatToChange(t *testing.T) {
+	inPlace(t, vcsim.Config{}, func(t *testing.T, w *world, p *process) {
+		w.must(w.AddCustomizationSpec("linux", false))
+		networks := []v1alpha1.Network{{Network: "VM Network"}, {Network: "VM Network"}}
+		w.Behave(func(b *vcsim.Behavior) { b.CountSourceAdapters = true })
+		p.made(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux", Networks: networks[:1]})
+		if e := p.refused(1, v1alpha1.VmGroupSpec{CustomizationSpec: "linux", Networks: networks}, vcfault.ReasonCustomizationSpecUnfit,
+			"ubuntu", "as many as spec.networks has (2; it has 1)", "remove spec.customizationSpec"); e != nil && (!e.NeedsOperator || e.Scope&plan.OnNetworks == 0) {
+			t.Errorf("got the fault %+v; want one for an operator that depends on spec.networks", e)
+		}
+		w.Behave(func(b *vcsim.Behavior) { b.CountSourceAdapters = false })
+		p.made(1, v1alpha1.VmGroupSpec{CustomizationSpec: "linux", Networks: networks})
+	})
+}

@@ -15,6 +15,8 @@ type Behavior struct {
 	// FailCustomizations makes the customization fail in guests, with this error message.
 	FailCustomizations func(VM) bool
 	CustomizationError string
+	// CountSourceAdapters makes vCenter compare a clone's customization with the network adapters of the clone's source, as if the clone kept them.
+	CountSourceAdapters bool
 	// AskAtPowerOn makes a VM raise a question whenever a client powers it on: the task waits at 95 % for an operator's answer
 	// (pyvmomi-community-samples#55). A change of AskAtPowerOn does not end questions that were raised. A power-on by Admin raises none.
 	AskAtPowerOn func(VM) bool

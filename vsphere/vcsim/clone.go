@@ -82,6 +82,9 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	if fault := v.encryptsAsItClones(&spec); fault != nil {
 		return nil, fault
 	}
+	if fault := v.countsAdapters(point.config, spec.Customization); fault != nil {
+		return nil, fault
+	}
 	create.Config = v.specOf(point.config, target.name, spec.Location.Datastore)
 	res, fault := v.inner(ctx, f.Self, func() soap.HasFault { return f.CreateVMTask(ctx, create) })
 	if fault != nil {
@@ -106,6 +109,15 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 		on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self})
 	}
 	return vm.Self, nil
+}
+
+// countsAdapters returns the fault if vCenter compares the customization of a clone with the adapters of its source, and finds another number.
+func (v *inventory) countsAdapters(source *types.VirtualMachineConfigInfo, c *types.CustomizationSpec) types.BaseMethodFault {
+	has := len(object.VirtualDeviceList(source.Hardware.Device).SelectByType((*types.VirtualEthernetCard)(nil)))
+	if !v.behavior.CountSourceAdapters || c == nil || len(c.NicSettingMap) == has {
+		return nil
+	}
+	return &types.NicSettingMismatch{NumberOfNicsInSpec: int32(len(c.NicSettingMap)), NumberOfNicsInVM: int32(has)}
 }
 
 func (v *inventory) finishClone(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) types.BaseMethodFault {
