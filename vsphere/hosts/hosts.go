@@ -26,6 +26,7 @@ type Host struct {
 	Ref                  types.ManagedObjectReference
 	name                 string
 	connection           types.HostSystemConnectionState
+	power                types.HostSystemPowerState
 	maintained           bool // in maintenance mode
 	datastores, networks []types.ManagedObjectReference
 }
@@ -35,6 +36,7 @@ func (h *Host) properties() session.Properties {
 		session.To("name", &h.name),
 		session.To("runtime.inMaintenanceMode", &h.maintained),
 		session.To("runtime.connectionState", &h.connection),
+		session.To("runtime.powerState", &h.power),
 		session.Refs("datastore", &h.datastores),
 		session.Refs("network", &h.networks),
 	}
@@ -58,8 +60,10 @@ func Read(ctx context.Context, s *session.Session, cluster types.ManagedObjectRe
 }
 
 // takes reports whether the host can run a clone that needs that datastore and those networks.
+//
+// Reports differ on whether vCenter shows a host in standby as connected (wxt9861/esxi_stats#20, community.vmware#1570), so its power state counts, too.
 func (h *Host) takes(datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) bool {
-	return h.connection == types.HostSystemConnectionStateConnected && !h.maintained && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
+	return h.connection == types.HostSystemConnectionStateConnected && h.power != types.HostSystemPowerStateStandBy && !h.maintained && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 
