@@ -195,6 +195,45 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 	})
 }
 
+// vCenter answers a login with 503 when it has no sessions left: until 8.0 U2 it says so for each user, later it counts them with those of SOAP.
+func TestWithoutSessionsOfTheRESTAPITheServerSaysSoAndTriesAgainOnlyAfterAWhile(t *testing.T) {
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
+		for _, x := range []struct {
+			body          string
+			needsOperator bool
+			says          string
+		}{
+			{`{"type":"com.vmware.vapi.std.errors.service_unavailable","value":{"messages":[{"id":"com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached"}]}}`,
+				true, "end those that other programs left behind"},
+			{"", false, "may have used up vCenter's sessions"},
+		} {
+			c, s := l.client(zerolog.Nop()), new(Session)
+			before := l.Count("POST session")
+			full := -1
+			for range 600 { // two calls a second of five minutes
+				if n := l.Count("POST session"); n > full {
+					full = n
+					l.Answer("POST session", http.StatusServiceUnavailable, x.body)
+				}
+				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e == nil || e.Reason != vcfault.ReasonTaggingUnavailable || e.NeedsOperator != x.needsOperator || !strings.Contains(e.Message, x.says) {
+					t.Fatalf("got %+v; want TaggingUnavailable that says %q", e, x.says)
+				}
+				time.Sleep(time.Second / 2)
+			}
+			if n := l.Count("POST session") - before; n < 50 || n > 80 {
+				t.Errorf("%d logins in five minutes; want one after each five seconds or so", n)
+			}
+			for range 2 { // the first call may get an answer that is left
+				time.Sleep(2 * time.Minute)
+				_ = c.rest.call(t.Context(), s, askREST)
+			}
+			if err := c.rest.call(t.Context(), s, askREST); err != nil {
+				t.Errorf("once there are sessions again: %v", err)
+			}
+		}
+	})
+}
+
 func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)

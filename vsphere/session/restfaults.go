@@ -187,11 +187,14 @@ func restClassify(err error) *vcfault.Error {
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
 		typed = vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; the tags are read again.")
 	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
-		service := "tagging service"
+		service, may := "tagging service", ""
 		if e.call == "POST session" {
 			service = "REST API"
+			if e.status == http.StatusServiceUnavailable { // since 8.0 U3, vpxd counts the sessions of both APIs together (KB 375546)
+				may = " Other programs may have used up vCenter's sessions."
+			}
 		}
-		typed = vcfault.ForRetry(vcfault.ReasonTaggingUnavailable, "vCenter's %s does not answer (%d %s); the server tries again.", service, e.status, http.StatusText(e.status))
+		typed = vcfault.ForRetry(vcfault.ReasonTaggingUnavailable, "vCenter's %s does not answer (%d %s); the server tries again.%s", service, e.status, http.StatusText(e.status), may)
 		typed.Transient = true
 	}
 	typed.Err = err

@@ -67,6 +67,8 @@ func OfCertificate(err error) (plan.Fault, bool) {
 }
 
 // OfNetwork returns the fault for a network error. The message leaves out local addresses, because their ports differ from try to try.
+//
+// A vCenter without sessions to give answers 503, also to its first call: "Out of HTTP sessions: Limited to 2000" (kubernetes/kops#2747).
 func OfNetwork(err error) (plan.Fault, bool) {
 	var (
 		op     *net.OpError
@@ -75,7 +77,7 @@ func OfNetwork(err error) (plan.Fault, bool) {
 		link   *url.Error
 		timed  net.Error
 	)
-	how := ""
+	how, check := "", "check that it runs, and that VC_HOST and the network are right"
 	switch {
 	case errors.Is(err, context.Canceled):
 		return plan.Fault{Reason: ReasonCancelled, Message: "The server stopped during this step; the step is tried again."}, true
@@ -100,11 +102,14 @@ func OfNetwork(err error) (plan.Fault, bool) {
 		how = "the connection failed"
 	case errors.As(err, &link):
 		how = Steady(link.Err.Error()) // such as "503 Service Unavailable"
+		if strings.HasPrefix(how, "503 ") {
+			check = "check that all its services run, and that other programs have not used up its sessions"
+		}
 	default:
 		return plan.Fault{}, false
 	}
 	return plan.Fault{
 		Reason:  ReasonVCenterUnreachable,
-		Message: "vCenter cannot be reached (" + how + "): check that it runs, and that VC_HOST and the network are right.",
+		Message: "vCenter cannot be reached (" + how + "): " + check + ".",
 	}, true
 }
