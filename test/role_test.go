@@ -2,10 +2,12 @@ package test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vmware/govmomi/object"
@@ -347,6 +349,106 @@ func TestADiskFromElsewhereIsNotDestroyedWithoutTheRightToDetachIt(t *testing.T)
 			t.Error("the VM was destroyed, and the disk with it")
 		}
 		r.Restrict(leastRole()...)
+		remove(t, g)
+	})
+}
+
+// inside returns the objects with these paths.
+func (r *rig) inside(paths ...string) (refs []types.ManagedObjectReference) {
+	r.t.Helper()
+	for _, path := range paths {
+		object, err := r.find.ManagedObjectList(context.Background(), path)
+		if err != nil || len(object) != 1 {
+			r.t.Fatalf("%s: %v, %v; want one object", path, object, err)
+		}
+		refs = append(refs, object[0].Object.Reference())
+	}
+	return refs
+}
+
+// ownObjects are what a group of roleRig uses, except for its cluster.
+var ownObjects = []string{"/DC0/vm/vm-operator-template", "/DC0/vm/" + otherTemplate, "/DC0/vm/vm-operator", "/DC0/datastore/LocalDS_0", "/DC0/network/DC0_DVPG0", "/DC0/network/DVS0"}
+
+// readRig is roleRig with an account that can read nothing but these objects, and the root folder. The folder of all groups and one that the account
+// can't read exist.
+func readRig(t *testing.T, readable ...string) *rig {
+	t.Helper()
+	r := roleRig(t)
+	for _, folder := range []string{"/DC0/vm/vm-operator", "/DC0/vm/secret"} {
+		_, err := r.MakeFolder(folder)
+		r.must(err)
+	}
+	r.Restrict(leastRole()...)
+	r.GrantRead(true, r.inside(readable...)...)
+	return r
+}
+
+func TestGroupsLiveWithReadRightsOnTheirOwnObjectsOnly(t *testing.T) {
+	t.Parallel()
+	for what, cluster := range map[string]string{"with the cluster": "/DC0/host/DC0_C0", "with its pool alone": "/DC0/host/DC0_C0/Resources"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := readRig(t, append([]string{cluster}, ownObjects...)...)
+				server := r.serve(inCluster0)
+				g := server.group("web", 2)
+				everything(&g.Spec)
+				if cluster != "/DC0/host/DC0_C0" {
+					says(t, g, v1alpha1.PhaseError, "the DRS host groups of the cluster DC0_C0 cannot be seen: grant vCenter's user the privilege System.Read on it")
+					g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.HostGroup = nil })
+					says(t, g, v1alpha1.PhaseError, "grant vCenter's user the privilege System.Read on the clusters")
+					g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.AntiAffinity = "" })
+				}
+				up(t, g)
+				g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+				up(t, g)
+				name := g.Status.Members[0].Name
+				r.must(r.Destroy(webFolder + name))
+				until(t, g, "the destroyed member is missed", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas < 2 })
+				up(t, g)
+				remove(t, g)
+				db := server.group("db", 1)
+				db.Spec.Networks = g.Spec.Networks
+				db.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenDeleted: v1alpha1.RetentionDelete}}}
+				up(t, db)
+				remove(t, db)
+			})
+		})
+	}
+}
+
+func TestAMemberThatIsMovedWhereTheAccountReadsNothingIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := readRig(t, append([]string{"/DC0/host/DC0_C0"}, ownObjects...)...)
+		g := r.serve(inCluster0).group("web", 2)
+		g.Spec.Networks = []v1alpha1.Network{{Network: "DC0_DVPG0"}}
+		up(t, g)
+		was := refs(r.members())
+		r.must(r.Move(webFolder+"web-1", "/DC0/vm/secret"))
+		until(t, g, "web-1 is unreachable", func(a metacontroller.Answer) bool {
+			return condition(a, v1alpha1.ConditionMembersUnreachable).Status == metav1.ConditionTrue && a.Status.CurrentReplicas == 2
+		})
+		time.Sleep(time.Hour)
+		r.must(r.Move("/DC0/vm/secret/web-1", strings.TrimSuffix(webFolder, "/")))
+		up(t, g)
+		r.sameVMs(was)
+	})
+}
+
+// From some versions of vCenter, an account that may not read the root folder gets only first pages. The server then reads fewer objects at once, except
+// before it removes a folder.
+func TestWhatAnAccountThatMayNotReadTheRootFolderLacksIsSaid(t *testing.T) {
+	inRig(t, vcsim.Config{APIVersion: "8.0.1.0"}, func(t *testing.T, r *rig) {
+		for i := range 110 {
+			_, err := r.AddVM("/DC0/vm", fmt.Sprintf("other-%d", i))
+			r.must(err)
+		}
+		r.GrantRead(false, r.inside("/DC0")...)
+		g := r.serve(inCluster0).group("web", 1)
+		up(t, g)
+		r.saysMissing(g.Finalize, "System.Read on the root")
+		r.GrantRead(true, r.inside("/DC0")...)
 		remove(t, g)
 	})
 }

@@ -128,8 +128,11 @@ func (c *checker) encrypts(held map[types.ManagedObjectReference]map[string]bool
 // lacks reports a missing privilege. It is a failure if the server or one of the given groups does not work without it.
 func (c *checker) lacks(p role.Privilege, without []string) {
 	result, advice := Warn, "grant it there with propagation to children"
-	if slices.Contains(p.On, role.OnGlobal) {
+	switch {
+	case slices.Contains(p.On, role.OnGlobal):
 		advice = "grant it as a global permission"
+	case slices.Contains(p.On, role.OnRoot):
+		advice += " (on the root folder, it need not propagate)"
 	}
 	switch {
 	case p.Needed():

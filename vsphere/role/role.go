@@ -5,8 +5,8 @@ import "slices"
 // Scope is the kind of object on which a privilege is needed.
 type Scope string
 
-// The kinds of objects on which privileges are needed. Permissions on the root and on --folder, the root folder of all groups, must propagate to
-// children: so a permission on --folder is also one on the groups' folders and on the members in them.
+// The kinds of objects on which privileges are needed. Permissions must propagate to children, so that one on --folder, the root folder of all groups, is also
+// one on the groups' folders and on the members in them; except for those on the root, which need not.
 const (
 	OnRoot      Scope = "root"
 	OnGlobal    Scope = "global"
@@ -55,7 +55,7 @@ func Least() []Privilege { return slices.Clone(least) }
 
 var least = []Privilege{
 	{ID: privView, On: []Scope{OnRoot}, Why: "the inventory"},
-	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory", Also: "global, for content libraries"},
+	{ID: privRead, On: []Scope{OnRoot, OnFolder, OnTemplate, OnPool, OnDatastore, OnNetwork}, Why: "the inventory", Also: "distributed switches; global, for content libraries"},
 	{ID: "Folder.Create", On: []Scope{OnFolder}, Why: "the groups' folders", Also: "the VM folder, if `--folder` does not exist; `placement.folder`"},
 	{ID: "Folder.Delete", On: []Scope{OnFolder}, Why: "the folder of a deleted group", Also: "`placement.folder`"},
 	{ID: "VirtualMachine.Provisioning.DeployTemplate", On: []Scope{OnTemplate}, Why: "clone"},
@@ -71,6 +71,7 @@ var least = []Privilege{
 	{ID: "Resource.AssignVMToPool", On: []Scope{OnPool}, Why: "where a clone runs"},
 	{ID: "Network.Assign", On: []Scope{OnNetwork}, Why: "a clone's networks"},
 
+	{ID: privRead, On: []Scope{OnCluster}, Why: "DRS, and the hosts of the clusters", Without: "no `placement.antiAffinity` and `placement.hostGroup`; without DRS, vCenter alone chooses the hosts of clones"},
 	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec; `hardware.bootFirst`, `.secureBoot`, `.bootDelaySeconds`", Without: "no `hardware.bootFirst`, `.secureBoot` and `.bootDelaySeconds`; clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
 	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted (`healing.action`)"},
 	{ID: "Resource.ColdMigrate", On: []Scope{OnFolder}, Why: "without DRS: move a member that is off away from a host in maintenance", Without: "without DRS, a member that is off on a host in maintenance stays off"},

@@ -44,6 +44,9 @@ func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.Retri
 
 // ContinueRetrievePropertiesEx returns the next page, without the objects hidden since the first one.
 func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
+	if fault := pc.v.rights.refusesPages(); fault != nil && pc.hides(ctx) {
+		return &methods.ContinueRetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
+	}
 	left, known := pc.v.reads.left[req.Token]
 	if !known {
 		return &methods.ContinueRetrievePropertiesExBody{Fault_: simulator.Fault("", &types.InvalidPropertyFault{Name: "token"})}
@@ -108,7 +111,7 @@ func ofAll(spec types.PropertyFilterSpec) bool {
 
 // hides reports whether any object is hidden from the client.
 func (pc *collector) hides(ctx *simulator.Context) bool {
-	return ctx.Session != nil && !isAdmin(ctx.Session) && len(pc.v.rights.hidden) > 0
+	return ctx.Session != nil && !isAdmin(ctx.Session) && pc.v.rights.hidesAny()
 }
 
 // CreateFilter also adds the filter to the stream, which replaces the simulator's listener per filter.

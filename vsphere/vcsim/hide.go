@@ -2,9 +2,11 @@ package vcsim
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -28,9 +30,29 @@ func (v *rights) setHidden(ref types.ManagedObjectReference, hide bool) {
 	v.world.Mark(ref)
 }
 
+// GrantRead withdraws the permission to read from the clients, except on these objects and their contents. Of what contains those, clients see the
+// names and the tree (onlyContains). root says whether they may also read the root folder itself. GrantRead has no effect on streams that are open.
+//
+// [doc] Folder.childEntity, ManagedEntity.name and parent: "Requires System.View privilege". A client finds what it may read from the root folder, although
+// it has no permission on the root folder (vmware/govmomi#3455, chef/knife-vsphere#69).
+func (v *rights) GrantRead(root bool, on ...types.ManagedObjectReference) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.readsRoot, v.readable, v.above = root, make(map[types.ManagedObjectReference]bool), make(map[types.ManagedObjectReference]bool)
+	for _, ref := range on {
+		v.readable[ref] = true
+		for at := range v.world.Up(ref) {
+			v.above[at] = true
+		}
+	}
+}
+
+// hidesAny reports whether the clients can't read everything.
+func (v *rights) hidesAny() bool { return len(v.hidden) > 0 || v.readable != nil }
+
 // hides reports whether an object or an ancestor of it is hidden from the clients.
 func (v *rights) hides(ref types.ManagedObjectReference) bool {
-	if len(v.hidden) == 0 {
+	if !v.hidesAny() {
 		return false
 	}
 	for at := range v.world.Up(ref) {
@@ -38,7 +60,61 @@ func (v *rights) hides(ref types.ManagedObjectReference) bool {
 			return true
 		}
 	}
+	return !v.mayRead(ref) && !v.above[ref]
+}
+
+// mayRead reports whether an object is among those of GrantRead or their contents. Objects outside the inventory are for every client.
+func (v *rights) mayRead(ref types.ManagedObjectReference) bool {
+	if _, is := v.objects.Get(ref).(mo.Entity); !is || v.readable == nil || v.readsRoot && ref == v.world.Root() {
+		return true
+	}
+	for at := range v.world.Up(ref) {
+		if v.readable[at] {
+			return true
+		}
+	}
 	return false
+}
+
+// onlyContains reports whether the clients see an object because they may read something in it, and not the object itself.
+func (v *rights) onlyContains(ref types.ManagedObjectReference) bool {
+	return v.above[ref] && !v.mayRead(ref)
+}
+
+// refusesPages returns the fault with which a vCenter from 7.0.3.2 to 8.0.2 refuses the second page of a read to an account that may not read the root
+// folder; nil if it doesn't (vmware/govmomi#3455; DataDog/integrations-core#17445 has the fault).
+func (v *rights) refusesPages() types.BaseMethodFault {
+	root := v.world.Root()
+	if version := v.world.model.ServiceContent.About.ApiVersion; version < "7.0.3.2" || version > "8.0.2.0" || v.mayRead(root) {
+		return nil
+	}
+	return &types.NoPermission{Object: &root, PrivilegeId: "System.Read"}
+}
+
+// viewed are the properties that need System.View alone ([doc] ManagedEntity, Folder, Datacenter, ComputeResource).
+var viewed = []string{
+	"name", "parent", "childEntity", "vmFolder", "hostFolder", "datastoreFolder", "networkFolder", "datastore", "network", "host", "resourcePool", "owner",
+	"effectiveRole", "disabledMethod", "overallStatus",
+}
+
+// withheld moves the properties that need System.Read to what is missing.
+func withheld(o types.ObjectContent) types.ObjectContent {
+	var kept []types.DynamicProperty
+	for _, p := range o.PropSet {
+		if slices.Contains(viewed, p.Name) {
+			kept = append(kept, p)
+			continue
+		}
+		o.MissingSet = append(o.MissingSet, types.MissingProperty{Path: p.Name, Fault: mayNotRead(o.Obj)})
+	}
+	o.PropSet = kept
+	return o
+}
+
+func mayNotRead(ref types.ManagedObjectReference) types.LocalizedMethodFault {
+	return types.LocalizedMethodFault{
+		Fault: &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"}, LocalizedMessage: "Permission to perform this operation was denied.",
+	}
 }
 
 // visible returns the references that are not hidden.
@@ -53,7 +129,7 @@ func (v *rights) visible(refs []types.ManagedObjectReference) (seen []types.Mana
 
 // hiddenArgument returns the first hidden object that a call names. The collector checks reads itself, because it answers for each object.
 func (v *rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
-	if len(v.hidden) > 0 && m.This.Type != "PropertyCollector" {
+	if v.hidesAny() && m.This.Type != "PropertyCollector" {
 		for _, ref := range references(reflect.ValueOf(m.Body), nil) {
 			if v.hides(ref) {
 				return ref, true
@@ -74,6 +150,9 @@ func (v *rights) withoutHidden(objects []types.ObjectContent) []types.ObjectCont
 			if list, ok := p.Val.(types.ArrayOfManagedObjectReference); ok {
 				o.PropSet[i].Val = types.ArrayOfManagedObjectReference{ManagedObjectReference: v.visible(list.ManagedObjectReference)}
 			}
+		}
+		if v.onlyContains(o.Obj) {
+			o = withheld(o)
 		}
 		kept = append(kept, o)
 	}
@@ -104,9 +183,7 @@ func (v *rights) splitNamed(specs []types.PropertyFilterSpec) (readable []types.
 
 func refusal(ref types.ManagedObjectReference, specs []types.PropertySpec) types.ObjectContent {
 	content := types.ObjectContent{Obj: ref}
-	fault := types.LocalizedMethodFault{
-		Fault: &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"}, LocalizedMessage: "Permission to perform this operation was denied.",
-	}
+	fault := mayNotRead(ref)
 	for _, spec := range specs {
 		if spec.Type != ref.Type && spec.Type != "ManagedEntity" {
 			continue

@@ -23,6 +23,9 @@ type rights struct {
 
 	role   *role // nil: all privileges
 	hidden map[types.ManagedObjectReference]bool
+	// readable are the objects that the clients may read, with their contents, and above those that contain them; a nil readable is all objects.
+	readable, above map[types.ManagedObjectReference]bool
+	readsRoot       bool
 }
 
 // newRights grants the clients everything.
@@ -92,7 +95,7 @@ func (v *rights) Unrestrict() {
 
 // holds reports whether the role has a privilege on an object. It has none on a hidden object. The caller holds the world lock.
 func (v *rights) holds(privilege string, ref types.ManagedObjectReference) bool {
-	if v.hides(ref) {
+	if v.hides(ref) || v.onlyContains(ref) && privilege != "System.View" && (ref != v.world.Root() || privilege == "System.Read") {
 		return false
 	}
 	if v.role == nil {
@@ -117,7 +120,7 @@ type privilegeNeed struct {
 
 // forbidden returns the fault if the role does not allow a call, or nil.
 func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
-	if v.role == nil && len(v.hidden) == 0 {
+	if v.role == nil && !v.hidesAny() {
 		return nil
 	}
 	for _, n := range v.needs(m) {

@@ -227,7 +227,8 @@ func (w *world) MissingArgument(ctx *simulator.Context, m *simulator.Method) typ
 	return nil
 }
 
-// references collects all references in a request, at any depth.
+// references collects all references in a request, at any depth, that vCenter uses ([doc] VirtualEthernetCardNetworkBackingInfo.network: "This is not used
+// during configuration").
 func references(value reflect.Value, refs []types.ManagedObjectReference) []types.ManagedObjectReference {
 	switch value.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -241,6 +242,9 @@ func references(value reflect.Value, refs []types.ManagedObjectReference) []type
 	case reflect.Struct:
 		if ref, ok := value.Interface().(types.ManagedObjectReference); ok {
 			return append(refs, ref)
+		}
+		if _, network := value.Interface().(types.VirtualEthernetCardNetworkBackingInfo); network {
+			return refs
 		}
 		for i := range value.NumField() {
 			if value.Type().Field(i).IsExported() {
