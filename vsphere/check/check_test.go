@@ -536,6 +536,34 @@ func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
 	}
 }
 
+func TestAnAccountThatReadsTheGroupsOwnObjectsOnlyPassesTheCheck(t *testing.T) {
+	own := []string{"/DC0/vm/ubuntu", "/DC0/vm/vm-operator", "/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_C0", "/DC0/datastore/LocalDS_0", "/DC0/network/VM Network"}
+	for lacks, reported := range map[string]func(results){
+		"nothing":                 func(r results) { r.only() },
+		"/DC0/network/VM Network": func(r results) { r.has("network", Fail, "vCenter shows its user no network", "grant") },
+		"/DC0/host/DC0_C0": func(r results) {
+			r.only("DRS", "privilege System.Read", "privilege Host.Inventory.EditCluster")
+			r.has("privilege System.Read", Warn, "/DC0/host/DC0_C0", "no `placement.antiAffinity`")
+		},
+	} {
+		t.Run(lacks, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				_, err := w.MakeFolder("/DC0/vm/vm-operator")
+				w.Must(err)
+				w.Restrict(roleIDs()...)
+				var readable []types.ManagedObjectReference
+				for _, path := range own {
+					if path != lacks {
+						readable = append(readable, vctest.Value(w.Find(path)))
+					}
+				}
+				w.GrantRead(true, readable...)
+				reported(w.checked(nil, Options{Templates: []string{"ubuntu"}, Networks: []string{"VM Network"}}))
+			})
+		})
+	}
+}
+
 func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		o := Options{Templates: []string{"ubuntu"}}
