@@ -108,7 +108,7 @@ func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	for _, p := range o.places.byRef {
 		if p.Kind == "Datacenter" {
 			all = append(all, p)
-			candidates = append(candidates, naming.Candidate{Path: o.places.path(p.Parent, p.Name)})
+			candidates = append(candidates, o.asCandidate(p))
 		}
 	}
 	i, err := datacenterField.Choose(f.placement.Datacenter, candidates)

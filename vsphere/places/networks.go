@@ -72,43 +72,47 @@ func (n *Networks) uplink(t *Object) bool {
 	return slices.Contains(uplinks.ManagedObjectReference, t.Ref)
 }
 
-// qualified returns the path of a network with its switch. Only the switch distinguishes NSX's port groups of a segment, which have the same
-// name and the same path in each switch.
-func (n *Networks) qualified(t *Object) string {
+// switched returns the path of a port group with its switch; empty for other networks. Only the switch distinguishes NSX's port groups of a
+// segment, which have the same name and the same path in each switch.
+func (n *Networks) switched(t *Object) string {
 	dvs := n.switchOf(t)
 	if dvs == nil {
-		return t.Path
+		return ""
 	}
 	dir, name := path.Split(t.Path)
 	return dir + path.Base(dvs.Path) + "/" + name
 }
 
-// Find finds a network by its name, its path, or its path with its switch ("DVS0/web"). If several match, and only one of them is a network of
-// the hosts in reached, Find returns that one.
+// Find finds a network, as naming.Matching describes. If several match, Find takes those that VMs can use and that the hosts in reached have, if
+// there are any.
 func (n *Networks) Find(name string, reached *Reach) (*Object, error) {
-	var plain, qualified []naming.Candidate
+	all := make([]naming.Candidate, len(n.All))
 	for i := range n.All {
-		plain = append(plain, n.All[i].Candidate)
-		qualified = append(qualified, naming.Candidate{Path: n.qualified(&n.All[i]), Ref: n.All[i].Ref})
+		all[i] = n.All[i].Candidate
+		all[i].Switched = n.switched(&n.All[i])
 	}
-	fits := naming.Matching(name, plain)
-	if len(fits) == 0 {
-		fits = naming.Matching(name, qualified)
-	}
-	if len(fits) > 1 && reached != nil {
-		there := slices.DeleteFunc(slices.Clone(fits), func(i int) bool { return !slices.Contains(reached.Networks, n.All[i].Ref) })
-		if len(there) == 1 {
-			fits = there
+	fits := naming.Matching(name, all)
+	prefer := func(good func(t *Object) bool) {
+		if some := slices.DeleteFunc(slices.Clone(fits), func(i int) bool { return !good(&n.All[i]) }); len(some) > 0 {
+			fits = some
 		}
 	}
-	if len(fits) == 0 { // the message must not suggest uplinks
-		plain = slices.DeleteFunc(plain, func(c naming.Candidate) bool {
-			return n.uplink(&n.All[slices.IndexFunc(n.All, func(t Object) bool { return t.Ref == c.Ref })])
-		})
-		return nil, NetworkField.Refuse(name, plain, nil)
+	prefer(func(t *Object) bool { return !n.uplink(t) })
+	if reached != nil {
+		prefer(func(t *Object) bool { return slices.Contains(reached.Networks, t.Ref) })
 	}
-	if len(fits) > 1 {
-		return nil, NetworkField.Refuse(name, qualified, fits)
+	switch len(fits) {
+	case 0: // the message must not suggest uplinks
+		var usable []naming.Candidate
+		for i := range all {
+			if !n.uplink(&n.All[i]) {
+				usable = append(usable, all[i])
+			}
+		}
+		return nil, NetworkField.Refuse(name, usable, nil)
+	case 1:
+	default:
+		return nil, NetworkField.Refuse(name, all, fits)
 	}
 	t := &n.All[fits[0]]
 	if n.uplink(t) {

@@ -35,6 +35,9 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		netThing(portgroupKind, "pg-6", "/DC0/network/up", on, dvs("dvs-1"), "config.uplink", true),
 		netThing(portgroupKind, "pg-7", "/DC0/network/old-up", on, dvs("dvs-2")),
 		netThing(portgroupKind, "pg-8", "/DC0/network/hidden", on, dvs("dvs-9"), key, "pg-8"),
+		netThing(portgroupKind, "pg-9", "/DC0/network/b/up", on, dvs("dvs-1"), key, "pg-9"),
+		netThing(portgroupKind, "pg-10", "/DC0/network/VM Network", on, dvs("dvs-1"), key, "pg-10"),
+		netThing(opaqueKind, "opaque-2", "/DC0/network/segment", "summary", vim.OpaqueNetworkSummary{}),
 		netThing(opaqueKind, "opaque-1", "/DC0/network/nsx", "summary", vim.OpaqueNetworkSummary{OpaqueNetworkId: "id", OpaqueNetworkType: "nsx.LogicalSwitch"}),
 	}}
 	for _, d := range []Object{
@@ -51,18 +54,27 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		want         string
 		reason, says string
 	}{
-		{"VM Network", nil, "network-1", "", ""},
-		{"/DC0/network/VM Network", nil, "network-1", "", ""},
+		{"VM Network", nil, "", vcfault.ReasonNetworkAmbiguous, "one of /DC0/network/DVS1/VM Network, Network:/DC0/network/VM Network"},
+		{"/DC0/network/VM Network", nil, "", vcfault.ReasonNetworkAmbiguous, "one of /DC0/network/DVS1/VM Network, Network:/DC0/network/VM Network"},
+		{"Network:/DC0/network/VM Network", nil, "network-1", "", ""},
+		{"Network:VM Network", nil, "network-1", "", ""},
+		{"Network:network-1", nil, "network-1", "", ""},
+		{"network-1", nil, "", vcfault.ReasonNetworkNotFound, "network-1"},
+		{"DistributedVirtualPortgroup:VM Network", nil, "pg-10", "", ""},
+		{"VM Network", &Reach{Networks: []vim.ManagedObjectReference{{Type: "Network", Value: "network-1"}}}, "network-1", "", ""},
+		{"segment", &Reach{Networks: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-2"}, {Type: opaqueKind, Value: "opaque-2"}}}, "",
+			vcfault.ReasonNetworkAmbiguous, "one of /DC0/network/DVS2/segment, OpaqueNetwork:/DC0/network/segment."},
 		{"DVS2/segment", nil, "pg-2", "", ""},
 		{"/DC0/network/DVS1/segment", nil, "pg-1", "", ""},
 		{"segment", reached, "pg-2", "", ""},
-		{"segment", nil, "", vcfault.ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
-		{"/DC0/network/segment", nil, "", vcfault.ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment"},
+		{"segment", nil, "", vcfault.ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment, OpaqueNetwork:/DC0/network/segment"},
+		{"/DC0/network/segment", nil, "", vcfault.ReasonNetworkAmbiguous, "/DC0/network/DVS1/segment, /DC0/network/DVS2/segment, OpaqueNetwork:/DC0/network/segment"},
 		{"a/web", nil, "pg-3", "", ""},
 		{"web", reached, "", vcfault.ReasonNetworkAmbiguous, "spec.networks"},
 		{"10.0.0.0/24 prod", nil, "pg-5", "", ""},
 		{"10.0.0.0%2f24 prod", nil, "pg-5", "", ""},
-		{"up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
+		{"up", nil, "pg-9", "", ""}, // the other is an uplink
+		{"/DC0/network/up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
 		{"old-up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
 		{"nowhere", nil, "", vcfault.ReasonNetworkNotFound, "/DC0/network/VM Network"},
 	} {
@@ -71,7 +83,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		if (e != nil) != (c.reason != "") || e == nil && got.Ref.Value != c.want || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
 		}
-		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && vctest.Mentions(e.Message, "up") {
+		if e != nil && e.Reason == vcfault.ReasonNetworkNotFound && vctest.Mentions(e.Message, "/DC0/network/up") {
 			t.Errorf("the fault's text lists an uplink: %s", e.Message)
 		}
 	}
@@ -91,7 +103,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	if b, is := backing("nsx").(*vim.VirtualEthernetCardOpaqueNetworkBackingInfo); !is || b.OpaqueNetworkId != "id" || b.OpaqueNetworkType != "nsx.LogicalSwitch" {
 		t.Errorf("got %+v", b)
 	}
-	if b, is := backing("VM Network").(*vim.VirtualEthernetCardNetworkBackingInfo); !is || b.DeviceName != "VM Network" {
+	if b, is := backing("Network:VM Network").(*vim.VirtualEthernetCardNetworkBackingInfo); !is || b.DeviceName != "VM Network" {
 		t.Errorf("got %+v", b)
 	}
 	hidden, _ := n.Find("hidden", nil)

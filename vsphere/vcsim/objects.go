@@ -316,6 +316,26 @@ func at[T mo.Reference](v *inventory, what, where string, do func(T) types.BaseM
 	return nil
 }
 
+// SetName gives an object, but no VM, a name that others of its folder may have. vCenter has such networks, which its own API does not create:
+// a standard port group and a distributed one ([terraform] #1143), and the opaque network of a segment and its port group in each switch
+// ([govmomi] #1997, eks-anywhere #3162).
+func (v *inventory) SetName(where, name string) error {
+	return at(v, "rename", where, func(o mo.Entity) types.BaseMethodFault {
+		changes := []types.PropertyChange{{Name: "name", Val: name}}
+		switch x := o.(type) {
+		case *simulator.DistributedVirtualPortgroup:
+			changes = append(changes, types.PropertyChange{Name: "config.name", Val: name})
+		case *mo.OpaqueNetwork:
+			summary := *x.Summary.(*types.OpaqueNetworkSummary)
+			summary.Name = name
+			changes = append(changes, types.PropertyChange{Name: "summary", Val: &summary})
+		}
+		o.Entity().Name = name
+		v.objects.AtomicUpdate(v.world.Context(), o, changes)
+		return nil
+	})
+}
+
 // changeVM is at for a VM or template.
 func (v *inventory) changeVM(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
 	return at(v, what, where, func(vm *simulator.VirtualMachine) types.BaseMethodFault { return do(v.world.Context(), vm) })
