@@ -79,6 +79,37 @@ var ambiguous = map[string]sharedName{
 			return renamed("east", texts...)("/DC1", "/DC2")(r)
 		},
 	},
+	"templates of two folders": {
+		name: "ubuntu", reason: vcfault.ReasonTemplateAmbiguous, field: setTemplate, got: fingerprintOf,
+		prepare: func(r *rig) []string {
+			for _, at := range []string{"/DC0/vm/a", "/DC0/vm/b"} {
+				_, err := r.MakeFolder(at)
+				r.must(err)
+				_, err = r.AddTemplate(at, "ubuntu")
+				r.must(err)
+			}
+			return []string{"/DC0/vm/a/ubuntu", "/DC0/vm/b/ubuntu"}
+		},
+	},
+	"snapshots of one path": {
+		name: "base", reason: vcfault.ReasonSnapshotAmbiguous, got: func(_ *rig, d vcsim.Details) string { return d.Disks[0].Parent },
+		field: func(spec *v1alpha1.VmGroupSpec, name string) {
+			spec.Clone = v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: name}
+		},
+		prepare: func(r *rig) (texts []string) {
+			at := "/DC0/vm/vm-operator-template"
+			_, err := r.AddSnapshot(at, "root")
+			r.must(err)
+			for range 2 {
+				task, err := r.vm(at).RevertToSnapshot(r.t.Context(), "root", true)
+				r.task(task, err)
+				ref, err := r.AddSnapshot(at, "base")
+				r.must(err)
+				texts = append(texts, ref.String())
+			}
+			return texts
+		},
+	},
 }
 
 // renamed gives objects one name.
@@ -111,6 +142,8 @@ func setNetwork(spec *v1alpha1.VmGroupSpec, name string) {
 
 func setPool(spec *v1alpha1.VmGroupSpec, name string) { spec.Placement.Pool = name }
 
+func setTemplate(spec *v1alpha1.VmGroupSpec, name string) { spec.Template = name }
+
 func poolOf(_ *rig, d vcsim.Details) string { return d.Pool }
 
 func placeOf(_ *rig, d vcsim.Details) string { return d.Host }
@@ -124,6 +157,13 @@ func backingOf(_ *rig, d vcsim.Details) string {
 		}
 	}
 	return ""
+}
+
+// fingerprintOf returns that of the template from which a VM was cloned.
+func fingerprintOf(r *rig, d vcsim.Details) string {
+	stamp, err := stampOf(d.VM)
+	r.must(err)
+	return stamp.Fingerprint
 }
 
 // offered returns the texts of a message that offers some.

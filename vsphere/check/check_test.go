@@ -449,6 +449,46 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 	})
 }
 
+// Someone who does what the check's advice says must succeed.
+func TestCheckAcceptsEachTextThatItOffersForAnAmbiguousName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2, Pods: 1, Portgroups: 1, Templates: []string{"ubuntu"}}))
+		vctest.Value(w.MakeFolder("/DC0/vm/old"))
+		vctest.Value(w.AddTemplate("/DC0/vm/old", "ubuntu"))
+		for path, name := range map[string]string{"/DC0/network/DC0_DVPG0": "VM Network", "/DC0/datastore/LocalDS_1": "DC0_POD0",
+			"/DC0/host/DC0_C0/Resources/DC0_C0_RP1": "shop", "/DC0/host/DC0_C1/Resources/DC0_C1_RP1": "shop"} {
+			w.Must(w.SetName(path, name))
+		}
+		for step, x := range map[string]struct {
+			reason, name string
+			texts        []string
+			field        func(s *v1alpha1.VmGroupSpec, name string)
+		}{
+			"": {"TemplateAmbiguous", "ubuntu", []string{"/DC0/vm/old/ubuntu", "/DC0/vm/ubuntu"},
+				func(s *v1alpha1.VmGroupSpec, name string) { s.Template = name }},
+			": resource pool": {"ResourcePoolAmbiguous", "shop", []string{"/DC0/host/DC0_C0/Resources/shop", "/DC0/host/DC0_C1/Resources/shop"},
+				func(s *v1alpha1.VmGroupSpec, name string) { s.Placement.Pool = name }},
+			": storage": {"DatastoreAmbiguous", "DC0_POD0", []string{"Datastore:/DC0/datastore/DC0_POD0", "StoragePod:/DC0/datastore/DC0_POD0"},
+				func(s *v1alpha1.VmGroupSpec, name string) { s.Placement.Datastore = name }},
+			": networks": {"NetworkAmbiguous", "VM Network", []string{"/DC0/network/DVS0/VM Network", "Network:/DC0/network/VM Network"},
+				func(s *v1alpha1.VmGroupSpec, name string) { s.Networks = []v1alpha1.Network{{Network: name}} }},
+		} {
+			of := func(name string) results {
+				group := groupOf(func(s *v1alpha1.VmGroupSpec) {
+					s.Template = "/DC0/vm/ubuntu"
+					x.field(s, name)
+				})
+				return w.checked(func(c *vsphere.Config) { c.Pool = "DC0_C0" }, Options{Groups: []*v1alpha1.VmGroup{group}})
+			}
+			of(x.name).has("group shop/web"+step, Fail, x.reason, "to one of "+strings.Join(x.texts, ", "))
+			for _, text := range x.texts {
+				of(text).has("group shop/web", OK, "everything a clone needs exists", "")
+			}
+		}
+	})
+}
+
 func TestCheckReportsWhatChoosesTheHosts(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		for says, d := range map[string]vcsim.DRS{

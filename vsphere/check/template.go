@@ -132,7 +132,7 @@ func (c *checker) template(ctx context.Context, check string, at *inventory.Grou
 	switch {
 	case len(x.Paths) == 1:
 	case len(x.Paths) > 1:
-		c.add(check, Fail, fmt.Sprintf("several templates are named %q (%s)", name, vcfault.ReasonTemplateAmbiguous), "use the inventory path of one of "+vcfault.Listing(x.Paths))
+		c.add(check, Fail, fmt.Sprintf("several templates are named %q (%s)", name, vcfault.ReasonTemplateAmbiguous), "set spec.template to one of "+vcfault.Listing(x.Paths))
 		return nil
 	case plain != "":
 		c.add(check, Fail, fmt.Sprintf("%q is a VM, not a template (%s)", name, vcfault.ReasonTemplateNotFound), "convert "+plain+" to a template, or name another")

@@ -6,20 +6,34 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // othersListed is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// findTemplate finds a template by a name or path, as template describes. The caller holds mu.
+// findTemplate finds a template by a name, a path, or its type and moRef, as template describes. If several have the name, t has for each a text
+// that names it alone. The caller holds mu.
 func (o *objects) findTemplate(at *GroupFolder, wanted string) plan.Template {
 	t := plan.Template{Datacenter: at.name}
-	name := naming.Last(wanted)
-	for _, ref := range o.templates[name] {
+	fits := map[string][]string{} // by path
+	for _, ref := range o.templates[naming.Last(wanted)] {
+		if x := o.machine(ref); o.matches(x, at, wanted) {
+			path := o.places.path(x.parent, x.name)
+			fits[path], t.MoRef = append(fits[path], ref), ref
+		}
+	}
+	if ref, typed := strings.CutPrefix(wanted, templateType); typed && o.machine(ref).template {
 		x := o.machine(ref)
-		if o.matches(x, at, wanted) {
-			t.MoRef = ref
-			t.Paths = append(t.Paths, o.places.path(x.parent, x.name))
+		fits, t.MoRef = map[string][]string{o.places.path(x.parent, x.name): {ref}}, ref
+	}
+	for path, refs := range fits {
+		if len(refs) == 1 {
+			t.Paths = append(t.Paths, path)
+			continue
+		}
+		for _, ref := range refs {
+			t.Paths = append(t.Paths, templateType+ref)
 		}
 	}
 	slices.Sort(t.Paths)
@@ -33,6 +47,9 @@ func (o *objects) findTemplate(at *GroupFolder, wanted string) plan.Template {
 	}
 	return t
 }
+
+// templateType begins a text that names a template by its moRef.
+const templateType = session.VMType + ":"
 
 // describe fills in the fingerprint of the disks and the host of the template with t's moRef. The caller holds mu.
 func (o *objects) describe(t *plan.Template) {

@@ -17,6 +17,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 	s := newFilled()
 	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"), template("vm-3", "debian", "vm"),
 		template("vm-4", "debian", "root"), template("vm-5", "a%2fb", "root"),
+		template("vm-7", "twin", "vm"), template("vm-8", "twin", "vm"), template("vm-9", "twin", "root"),
 		Machine{VM: plan.VM{MoRef: "vm-6", Name: "plain"}, Parent: "shop", Readable: true, InstanceUUID: "6"})
 	for _, c := range []struct {
 		name, moRef string
@@ -30,6 +31,12 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 		{name: "/DC0/vm/debian", moRef: "vm-3", paths: []string{"/DC0/vm/debian"}},
 		{name: "a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
 		{name: "vm-operator/a%2fb", moRef: "vm-5", paths: []string{"/DC0/vm/vm-operator/a%2fb"}},
+		{name: "twin", paths: []string{"/DC0/vm/vm-operator/twin", "VirtualMachine:vm-7", "VirtualMachine:vm-8"}},
+		{name: "/DC0/vm/twin", paths: []string{"VirtualMachine:vm-7", "VirtualMachine:vm-8"}},
+		{name: "VirtualMachine:vm-8", moRef: "vm-8", paths: []string{"/DC0/vm/twin"}},
+		{name: "VirtualMachine:vm-6"},
+		{name: "VirtualMachine:vm-99"},
+		{name: "vm-8"},
 		{name: "plain"}, // a VM, not a template
 		{name: "vm/ubuntu"},
 		{name: "none"},
@@ -41,7 +48,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 			if got.MoRef != c.moRef || !slices.Equal(got.Paths, c.paths) || got.Datacenter != "DC0" {
 				t.Errorf("%q names %+v", c.name, got)
 			}
-			if others := []string{"a/b", "debian", "ubuntu"}; len(c.paths) == 0 && !slices.Equal(got.Others, others) {
+			if others := []string{"a/b", "debian", "twin", "ubuntu"}; len(c.paths) == 0 && !slices.Equal(got.Others, others) {
 				t.Errorf("%q: the others are %v, not %v", c.name, got.Others, others)
 			}
 		}

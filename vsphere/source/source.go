@@ -166,10 +166,11 @@ func DatastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 	return nil
 }
 
-// snapshot is one snapshot of a template. path has the names of its ancestors and its own, separated by '/'.
+// snapshot is one snapshot of a template. path has the names of its ancestors and its own, separated by '/'. text names it alone: it is the path,
+// or the type and moRef if others have the path.
 type snapshot struct {
-	name, path string
-	ref        types.ManagedObjectReference
+	name, path, text string
+	ref              types.ManagedObjectReference
 }
 
 // snapshotsIn lists a template's snapshots.
@@ -182,20 +183,32 @@ func snapshotsIn(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
 	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
 		for _, t := range trees {
 			name := naming.Unescape(t.Name)
-			all = append(all, snapshot{name, prefix + name, t.Snapshot})
+			all = append(all, snapshot{name: name, path: prefix + name, ref: t.Snapshot})
 			walk(prefix+name+"/", t.ChildSnapshotList)
 		}
 	}
 	walk("", snapshots.RootSnapshotList)
+	times := map[string]int{}
+	for i := range all {
+		times[all[i].path]++
+	}
+	for i := range all {
+		if all[i].text = all[i].path; times[all[i].path] > 1 {
+			all[i].text = all[i].ref.String()
+		}
+	}
 	return all
 }
 
-// FindSnapshot returns the snapshot that spec.clone names by name or path, or the current one. template is the template's name for the message.
+// FindSnapshot returns the snapshot that spec.clone names by its name, its path, or its type and moRef, or the current one. template is the template's name for the message.
 func FindSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
 	all := snapshotsIn(snapshots)
-	var paths []string
-	for _, t := range all {
-		paths = append(paths, t.path)
+	texts := func(of []snapshot) string {
+		var names []string
+		for _, t := range of {
+			names = append(names, t.text)
+		}
+		return vcfault.Listing(names)
 	}
 	none := types.ManagedObjectReference{}
 	instead := "set clone.mode: Full"
@@ -207,24 +220,26 @@ func FindSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Cl
 	}
 	if clone.Snapshot == "" {
 		if snapshots.CurrentSnapshot == nil {
-			return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
+			return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, texts(all))
 		}
 		return *snapshots.CurrentSnapshot, nil
 	}
-	fits := slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.path != clone.Snapshot })
-	if len(fits) == 0 {
-		fits = slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.name != clone.Snapshot })
+	var fits []snapshot
+	for _, is := range []func(t *snapshot) bool{
+		func(t *snapshot) bool { return t.ref.String() == clone.Snapshot },
+		func(t *snapshot) bool { return t.path == clone.Snapshot },
+		func(t *snapshot) bool { return t.name == clone.Snapshot },
+	} {
+		if len(fits) == 0 {
+			fits = slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return !is(&t) })
+		}
 	}
 	switch len(fits) {
 	case 1:
 		return fits[0].ref, nil
 	case 0:
-		return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
+		return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, texts(all), instead)
 	}
-	paths = nil
-	for _, t := range fits {
-		paths = append(paths, t.path)
-	}
-	return none, vcfault.ForOperator(vcfault.ReasonSnapshotAmbiguous, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
-		template, len(fits), clone.Snapshot, vcfault.Listing(paths))
+	return none, vcfault.ForOperator(vcfault.ReasonSnapshotAmbiguous, "The template %q has %d snapshots %q: set spec.clone.snapshot to one of %s.",
+		template, len(fits), clone.Snapshot, texts(fits))
 }

@@ -36,7 +36,7 @@ func (d *Decision) inWords(who string, f *plan.Fault) *plan.Fault {
 	case plan.ReasonProbeRefused, plan.ReasonProbePathSuspected:
 		said.Message = d.suppressedInWords(f.Reason)
 	case plan.ReasonTemplateAmbiguous:
-		said.Message = fmt.Sprintf("template %q is ambiguous: give the inventory path of one of %s", d.Group.Spec.Template, plan.AtMost(d.State.Template.Paths, 5))
+		said.Message = fmt.Sprintf("template %q is ambiguous: set spec.template to one of %s", d.Group.Spec.Template, plan.AtMost(d.State.Template.Paths, 5))
 	case plan.ReasonTemplateNotFound:
 		said.Message = fmt.Sprintf("template %q not found in datacenter %s; %s", d.Group.Spec.Template, d.State.Template.Datacenter, d.templatesThere())
 	case plan.ReasonAddressesExhausted:
