@@ -132,7 +132,7 @@ func TestWhatALibraryCannotGiveIsSaid(t *testing.T) {
 				r.must(r.AddLibrary("gold"))
 				r.must(r.AddLibraryItem("gold", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 3")))
 			}},
-		"two of one name": {template: golden, says: `2 items of the content library "golden" are named "ubuntu"`,
+		"two of one name": {template: golden, says: `More than one item of a content library is called "golden/ubuntu": set spec.template to one of golden/`,
 			spoil: func(r *rig) {
 				r.must(r.AddLibraryItem("golden", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 3")))
 			},

@@ -110,6 +110,20 @@ var ambiguous = map[string]sharedName{
 			return texts
 		},
 	},
+	"libraries, and items of one of them": {
+		name: golden, reason: vcfault.ReasonTemplateAmbiguous, field: setTemplate, got: fingerprintOf,
+		prepare: func(r *rig) (texts []string) {
+			r.addGolden()
+			r.must(r.AddLibraryItem("golden", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 3")))
+			r.must(r.AddLibrary("silver"))
+			r.must(r.AddLibraryItem("silver", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 4")))
+			r.must(r.AddLibrary("bronze")) // which has no such item
+			for _, name := range []string{"silver", "bronze"} {
+				r.must(r.RenameLibrary(name, "golden"))
+			}
+			return nil
+		},
+	},
 }
 
 // renamed gives objects one name.

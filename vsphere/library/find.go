@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,11 +57,11 @@ func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, 
 	in, name, _ := Cut(text)
 	err = s.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
 		m := library.NewManager(rs.Client)
-		lib, err := libraryNamed(ctx, m, in, text)
+		libs, err := librariesNamed(ctx, m, in, text)
 		if err != nil {
 			return err
 		}
-		item, err := itemNamed(ctx, m, lib, name, text)
+		lib, item, err := itemNamed(ctx, m, libs, name, text)
 		if err != nil {
 			return err
 		}
@@ -87,56 +88,86 @@ func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, 
 	return moRef, ovf, err
 }
 
-// libraryNamed finds a library by its name. vCenter ignores case, so a library whose name has the same case is preferred.
-func libraryNamed(ctx context.Context, m *library.Manager, name, text string) (*library.Library, error) {
+// librariesNamed finds the libraries of a name, which several can have (govmomi#1581), or the one with an id. vCenter ignores case, so libraries
+// whose name has the same case are preferred.
+func librariesNamed(ctx context.Context, m *library.Manager, name, text string) ([]*library.Library, error) {
 	get := func(id string) (*library.Library, error) { return m.GetLibraryByID(ctx, id) }
 	called := func(l *library.Library) string { return l.Name }
 	ids, err := m.FindLibrary(ctx, library.Find{Name: name})
 	if err != nil {
 		return nil, err
 	}
-	found, err := read(ids, get)
+	found, err := read(idsOr(ids, name), get)
 	if err != nil {
 		return nil, err
 	}
-	switch fits := alike(found, name, called); len(fits) {
-	case 1:
-		return fits[0], nil
-	case 0:
-		ids, err := m.ListLibraries(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all, err := read(ids[:min(len(ids), listed)], get)
-		return nil, notFound(err, all, called, "libraries", "The template %q is not found: it is not in the inventory, and there is no content library %q", text, name)
+	if len(found) > 0 {
+		return alike(found, name, called), nil
 	}
-	return nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "%d content libraries are named %q: rename all but one, or name the template by its inventory path.", len(found), name)
+	if ids, err = m.ListLibraries(ctx); err != nil {
+		return nil, err
+	}
+	all, err := read(ids[:min(len(ids), listed)], get)
+	return nil, notFound(err, all, called, "libraries", "The template %q is not found: it is not in the inventory, and there is no content library %q", text, name)
 }
 
-// itemNamed finds an item of a library by its name, like libraryNamed.
-func itemNamed(ctx context.Context, m *library.Manager, in *library.Library, name, text string) (*library.Item, error) {
+// itemNamed finds the only item of the libraries with a name, or with an id, like librariesNamed.
+func itemNamed(ctx context.Context, m *library.Manager, libs []*library.Library, name, text string) (in *library.Library, item *library.Item, err error) {
 	get := func(id string) (*library.Item, error) { return m.GetLibraryItem(ctx, id) }
 	called := func(i *library.Item) string { return i.Name }
-	ids, err := m.FindLibraryItems(ctx, library.FindItem{LibraryID: in.ID, Name: name})
-	if err != nil {
-		return nil, err
+	var texts []string
+	for _, lib := range libs {
+		ids, err := m.FindLibraryItems(ctx, library.FindItem{LibraryID: lib.ID, Name: name})
+		if err != nil {
+			return nil, nil, err
+		}
+		found, err := read(idsOr(ids, name), get)
+		if err != nil {
+			return nil, nil, err
+		}
+		fits := alike(slices.DeleteFunc(found, func(i *library.Item) bool { return i.LibraryID != lib.ID }), name, called)
+		for _, fit := range fits {
+			in, item = lib, fit
+			texts = append(texts, textOf(lib, len(libs) == 1, fit, len(fits) == 1))
+		}
 	}
-	found, err := read(ids, get)
-	if err != nil {
-		return nil, err
-	}
-	switch fits := alike(found, name, called); len(fits) {
+	switch len(texts) {
 	case 1:
-		return fits[0], nil
+		return in, item, nil
 	case 0:
+		in = libs[0]
 		ids, err := m.ListLibraryItems(ctx, in.ID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		all, err := read(ids[:min(len(ids), listed)], get)
-		return nil, notFound(err, all, called, "items", "The template %q is not found: it is not in the inventory, and the content library %q has no item %q", text, in.Name, name)
+		return nil, nil, notFound(err, all, called, "items", "The template %q is not found: it is not in the inventory, and the content library %q has no item %q", text, in.Name, name)
 	}
-	return nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "%d items of the content library %q are named %q: rename all but one, or name the template by its inventory path.", len(found), in.Name, name)
+	return nil, nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "More than one item of a content library is called %q: set spec.template to one of %s.", text, vcfault.Listing(texts))
+}
+
+// textOf returns a text that names an item of a library: by their names, as far as these are unique, or else by their ids.
+func textOf(lib *library.Library, onlyLib bool, item *library.Item, onlyItem bool) string {
+	of, name := lib.ID, item.ID
+	if onlyLib {
+		of = lib.Name
+	}
+	if onlyItem {
+		name = item.Name
+	}
+	escape := strings.NewReplacer("%", "%25", "/", "%2f")
+	return escape.Replace(of) + "/" + escape.Replace(name)
+}
+
+// anID matches the id of a library or an item, which is a UUID.
+var anID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// idsOr returns ids or, if there are none, the name, if it looks like an id.
+func idsOr(ids []string, name string) []string {
+	if len(ids) == 0 && anID.MatchString(name) {
+		return []string{name}
+	}
+	return ids
 }
 
 // read reads objects by their ids. It leaves out objects that were removed after they were listed.

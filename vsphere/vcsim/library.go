@@ -62,6 +62,18 @@ func (l *libraries) AddLibrary(name string) error {
 	})
 }
 
+// RenameLibrary gives a content library another name, which others may have (govmomi#1581).
+func (l *libraries) RenameLibrary(name, to string) error {
+	return l.change("rename library "+name, func(ctx context.Context, m *library.Manager) error {
+		x, err := m.GetLibraryByName(ctx, name)
+		if err != nil {
+			return err
+		}
+		x.Name = to
+		return m.UpdateLibrary(ctx, x)
+	})
+}
+
 // AddLibraryItem adds an item to a library: a VM template, an OVF ("ovf") of a VM, or an item of another kind. Two items can have one name.
 func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjectReference) error {
 	return l.change("add item "+name, func(ctx context.Context, m *library.Manager) error {
