@@ -19,7 +19,7 @@ var (
 )
 
 // adopting: a VM becomes a member.
-var adopting = &activity{says: "adopting %s", noun: "VM"}
+var adopting = &plan.Activity{Says: "adopting %s", Noun: "VM"}
 
 // adopt decides which of the VMs that spec.adopt names become members, up to count, in place of missing ones, and returns how many. An entry
 // that cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.

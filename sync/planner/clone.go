@@ -10,7 +10,7 @@ import (
 var toClone = &concern{next: (*steps).makeClone}
 
 // cloning: a member is made from the template.
-var cloning = &activity{says: "cloning %s", noun: "member", byDeletion: true, updates: true}
+var cloning = &plan.Activity{Says: "cloning %s", Noun: "member", ByDeletion: true, Updates: true}
 
 // clone decides which ordinals are cloned.
 func (d *decision) clone(count int) {

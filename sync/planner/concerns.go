@@ -35,7 +35,7 @@ var concerns = [...]*concern{
 }
 
 // spoken is the order in which the message says the activities. Others come last.
-var spoken = [...]*activity{cloning, adopting, returning, resizing, starting, leaving, preparing, restamping, settingDisks, standingBy, discarding, tidying}
+var spoken = [...]*plan.Activity{cloning, adopting, returning, resizing, starting, leaving, preparing, restamping, settingDisks, standingBy, discarding, tidying}
 
 // concernsOf returns the concerns of a member.
 func (d *decision) concernsOf(m *member) (all []need) {

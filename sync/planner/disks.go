@@ -1,5 +1,9 @@
 package planner
 
+import (
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
 // The disks that the spec gives to a member are in its stamp, so a member differs by what that says: a disk that it lacks is added, and
 // one that is too small grows, both while it runs. One on another datastore, or made otherwise, is replaced with its member
 // (cloneDifference).
@@ -11,7 +15,7 @@ var (
 )
 
 // settingDisks: a member gets disks, or larger ones.
-var settingDisks = &activity{says: "changing the disks of %s", noun: "member", background: true, busy: true, updates: true}
+var settingDisks = &plan.Activity{Says: "changing the disks of %s", Noun: "member", Background: true, Busy: true, Updates: true}
 
 func (d *decision) whyData(m *member) string {
 	return textIf(d.startable(m) && d.facts.lacksData(m), "it needs its persistent disks before its "+nextPowerOn(m))

@@ -2,6 +2,8 @@ package planner
 
 import (
 	"cmp"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // A member is prepared once, after its clone and before it first runs, so that software that selects VMs by tag knows it from
@@ -15,7 +17,7 @@ var (
 )
 
 // preparing: a member gets tags, attributes and its network configuration.
-var preparing = &activity{says: "preparing %s (tags, attributes, network)", noun: "member", background: true, busy: true, updates: true}
+var preparing = &plan.Activity{Says: "preparing %s (tags, attributes, network)", Noun: "member", Background: true, Busy: true, Updates: true}
 
 func (d *decision) whyPrepare(m *member) string {
 	return textIf(d.startable(m) && !d.facts.lacksData(m) && m.unprepared(), "it must be prepared before its "+nextPowerOn(m))

@@ -35,7 +35,7 @@ var (
 )
 
 // returning: a VM in quarantine becomes a member again.
-var returning = &activity{says: "bringing %s back from quarantine", noun: "VM", updates: true}
+var returning = &plan.Activity{Says: "bringing %s back from quarantine", Noun: "VM", Updates: true}
 
 // lateCalls is how long after a VM was put into quarantine a call of the server can power it on: the server gives a call up after 90 s, and
 // vCenter may take as long again to carry it out.

@@ -15,7 +15,7 @@ import (
 var toResize = &concern{why: (*decision).whyResize, next: (*steps).resizeInPlace}
 
 // resizing: a member gets another size in place.
-var resizing = &activity{says: "resizing %s", noun: "member", busy: true, updates: true}
+var resizing = &plan.Activity{Says: "resizing %s", Noun: "member", Busy: true, Updates: true}
 
 // chooseCycles decides which members are powered off now for their new size. A member that is off, or whose guest is halting, keeps its mark until
 // its size is changed. A member waits while another VM has its ordinal: that VM may be the only one that serves, and it would be taken down as

@@ -11,7 +11,7 @@ import (
 var toRestamp = &concern{next: (*steps).restamp}
 
 // restamping: the stamp of a VM gets what vCenter calls the VM now.
-var restamping = &activity{says: "recording what vCenter calls %s now", noun: "VM", background: true}
+var restamping = &plan.Activity{Says: "recording what vCenter calls %s now", Noun: "VM", Background: true}
 
 // whyRestamp says why a VM's stamp is brought up to date; empty if it isn't.
 func (f *facts) whyRestamp(m *member) string {

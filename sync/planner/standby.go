@@ -20,7 +20,7 @@ var (
 )
 
 // discarding: a standby member is removed.
-var discarding = &activity{says: "removing %s", noun: "standby member", background: true, standby: true}
+var discarding = &plan.Activity{Says: "removing %s", Noun: "standby member", Background: true, Standby: true}
 
 // splitStandby moves the standby members out of members, which are in order, except for those whose ordinal a member has.
 func (s *sets) splitStandby() {

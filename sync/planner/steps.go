@@ -73,7 +73,7 @@ func (s *steps) actions() (all []plan.Action) {
 }
 
 // doing counts the VMs and ordinals for which an activity is not blocked.
-func (s *steps) doing(a *activity) (n int) {
+func (s *steps) doing(a *plan.Activity) (n int) {
 	for m := range s.decision.allVMs() {
 		n += int(oneIf(slices.Contains(m.does, does{a, false})))
 	}

@@ -108,17 +108,13 @@ func (s *steps) toldActivities() (all []tell.Activity) {
 	order := slices.Clone(spoken[:])
 	for m := range s.decision.allVMs() {
 		for _, a := range m.does {
-			if !slices.Contains(order, a.activity) {
-				order = append(order, a.activity)
+			if !slices.Contains(order, a.Activity) {
+				order = append(order, a.Activity)
 			}
 		}
 	}
 	for _, a := range order {
-		kind := tell.ActivityKind{Says: a.says, Noun: a.noun, Background: a.background, ByDeletion: a.byDeletion, Busy: a.busy, Updates: a.updates, Standby: a.standby}
-		if a == standingBy {
-			kind.Part, kind.Of = true, int(s.facts.Group.Spec.Standby)
-		}
-		all = append(all, tell.Activity{N: s.doing(a), ActivityKind: kind})
+		all = append(all, tell.Activity{N: s.doing(a), Activity: *a})
 	}
 	return all
 }
@@ -131,7 +127,7 @@ func (s *steps) toldWaits() (all []tell.Activity) {
 			n += int(oneIf(s.sets.members[i].waits == p))
 		}
 		if p.says != "" {
-			all = append(all, tell.Activity{N: n, ActivityKind: tell.ActivityKind{Says: p.says, Noun: "member"}})
+			all = append(all, tell.Activity{N: n, Activity: plan.Activity{Says: p.says, Noun: "member"}})
 		}
 	}
 	return all

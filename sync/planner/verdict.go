@@ -41,7 +41,7 @@ type need struct {
 
 // does is an activity that concerns a VM or an ordinal. A blocked one isn't counted: a fault says why it is blocked.
 type does struct {
-	*activity
+	*plan.Activity
 	blocked bool
 }
 
@@ -52,9 +52,9 @@ func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = 
 func (m *member) wants(c *concern, why string) { m.needs = append(m.needs, need{c, why}) }
 
 // begins notes an activity, and whether something blocks it.
-func (m *member) begins(a *activity, unblocked bool) {
+func (m *member) begins(a *plan.Activity, unblocked bool) {
 	for i := range m.does {
-		if m.does[i].activity == a {
+		if m.does[i].Activity == a {
 			m.does[i].blocked = !unblocked
 			return
 		}
@@ -63,14 +63,14 @@ func (m *member) begins(a *activity, unblocked bool) {
 }
 
 // block notes that something blocks an activity, if it goes on.
-func (m *member) block(a *activity) {
+func (m *member) block(a *plan.Activity) {
 	for i := range m.does {
-		m.does[i].blocked = m.does[i].blocked || m.does[i].activity == a
+		m.does[i].blocked = m.does[i].blocked || m.does[i].Activity == a
 	}
 }
 
 // isBlocked reports whether something blocks an activity.
-func (m *member) isBlocked(a *activity) bool { return slices.Contains(m.does, does{a, true}) }
+func (m *member) isBlocked(a *plan.Activity) bool { return slices.Contains(m.does, does{a, true}) }
 
 // removal is what allows the removal of a VM, and how the VM is removed.
 type removal int

@@ -209,21 +209,8 @@ type Step struct {
 
 // Activity is what is being done for N VMs or ordinals, or what they wait for.
 type Activity struct {
-	ActivityKind
+	plan.Activity
 	N int
-}
-
-// ActivityKind is a kind of activity.
-type ActivityKind struct {
-	// Says is a sentence with a place for the number, with Noun. Part: Says has a place for another number before that, and the one with Noun is Of.
-	Says, Noun string
-	Part       bool
-	Of         int
-	// Background: it is said after what concerns the members that serve. ByDeletion: the sentence about a deletion says it already.
-	Background, ByDeletion bool
-	// Busy reports whether the group is busy during the activity, Updates whether the activity can be part of an update, and Standby whether it concerns
-	// only standby members.
-	Busy, Updates, Standby bool
 }
 
 // paused reports whether the spec asks that nothing be changed.
@@ -282,9 +269,9 @@ func (d *Decision) plans(who string) bool {
 }
 
 // does reports whether an activity of some kind goes on.
-func (d *Decision) does(kind func(*ActivityKind) bool) bool {
+func (d *Decision) does(kind func(*plan.Activity) bool) bool {
 	for i := range d.Activities {
-		if d.Activities[i].N > 0 && kind(&d.Activities[i].ActivityKind) {
+		if d.Activities[i].N > 0 && kind(&d.Activities[i].Activity) {
 			return true
 		}
 	}

@@ -94,8 +94,8 @@ func (r *report) saying(all []Activity, background bool) (texts []string) {
 	for i := range all {
 		switch a := &all[i]; {
 		case a.N == 0 || a.Background != background || a.ByDeletion && r.Finalizing:
-		case a.Part:
-			texts = append(texts, fmt.Sprintf(a.Says, a.N, plan.Count(a.Of, a.Noun)))
+		case a.OfStandby:
+			texts = append(texts, fmt.Sprintf(a.Says, a.N, plan.Count(int(r.Group.Spec.Standby), a.Noun)))
 		default:
 			texts = append(texts, fmt.Sprintf(a.Says, plan.Count(a.N, a.Noun)))
 		}
@@ -182,7 +182,7 @@ func (r *report) withoutEndpoint() (names []string) {
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
 func (r *report) busy() bool {
-	if r.ToClone+len(r.Arriving)+r.failing() > 0 || r.does(func(a *ActivityKind) bool { return a.Busy }) || r.Update.Changes || r.Finalizing {
+	if r.ToClone+len(r.Arriving)+r.failing() > 0 || r.does(func(a *plan.Activity) bool { return a.Busy }) || r.Update.Changes || r.Finalizing {
 		return true
 	}
 	for name, p := range r.Pending {

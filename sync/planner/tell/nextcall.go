@@ -52,7 +52,7 @@ func (r *report) setNextCall(result *plan.Result) {
 	case r.blocked():
 		within = r.resyncBlocked()
 	case r.paused():
-	case r.BlockedBy != nil || r.busy() || r.does(func(a *ActivityKind) bool { return a.Standby }) || r.Update.Progress != nil || r.countReady() < len(r.Members) || len(r.Unconfirmed) > 0 || r.AwaitsService:
+	case r.BlockedBy != nil || r.busy() || r.does(func(a *plan.Activity) bool { return a.Standby }) || r.Update.Progress != nil || r.countReady() < len(r.Members) || len(r.Unconfirmed) > 0 || r.AwaitsService:
 		result.InProgress = true
 	case r.Group.Spec.Service != nil, r.Group.Spec.Readiness.Probes():
 		within = resyncServed

@@ -88,7 +88,7 @@ func (r *report) changedTemplate() string {
 
 // updatesNow reports whether members are to be updated and nothing stops that.
 func (r *report) updatesNow() bool {
-	if r.Finalizing || r.Update.Stuck != nil || len(r.faults) > 0 && !r.does(func(a *ActivityKind) bool { return a.Updates }) {
+	if r.Finalizing || r.Update.Stuck != nil || len(r.faults) > 0 && !r.does(func(a *plan.Activity) bool { return a.Updates }) {
 		return false
 	}
 	return r.Update.Changes
