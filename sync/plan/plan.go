@@ -58,7 +58,7 @@ type Outlook struct {
 	Steps []Step
 	More  bool
 	// New reports that the group doesn't exist yet: its manifest has no UID, and neither vCenter nor the server has a group of its name.
-	New bool
+	New   bool
 	Needs Needs
 	// Blocked is what the group waits for after the steps, if they don't lead to the desired state; otherwise its reason is empty.
 	Blocked Fault

@@ -79,13 +79,16 @@ func (f *facts) needsClone(m *member) bool {
 const agedText = "has reached its maximum age (update.maxAgeSeconds)"
 
 // madeOtherwise says what a VM of another revision was cloned from. That is the template, if no other field of the spec enters the revision and
-// the VM's stamp names another template. If the stamp names the same one, a field was removed from the spec.
+// the VM's stamp names another template, or none. If the stamp names the same one, a field was removed from the spec.
 func (f *facts) madeOtherwise(vm *plan.VM) string {
 	template := f.Group.Spec.Template
-	if vm.Template != template && f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: template}) {
+	switch others := f.revision != plan.Revision(&v1alpha1.VmGroupSpec{Template: template}); {
+	case others || vm.Template == template:
+		return "was cloned from another revision of the spec"
+	case vm.Template != "":
 		return fmt.Sprintf("was cloned from %s instead of %s", plan.AtMost([]string{vm.Template}, 1), plan.AtMost([]string{template}, 1))
 	}
-	return "was cloned from another revision of the spec"
+	return "was cloned from another template"
 }
 
 // templateChanged reports whether the template was replaced, or its disks changed, since the VM was cloned from it.
