@@ -110,6 +110,7 @@ var changedFields = map[string][]func(*stamp.Stamp){
 	"prepared":            {func(s *stamp.Stamp) { s.Prepared = plan.Unprepared }},
 	"disks":               {func(s *stamp.Stamp) { s.Disks = "2000=6000C29e-0000-0000-0000-000000000000" }},
 	"standby":             {func(s *stamp.Stamp) { s.Standby = true }},
+	"outOfRule":           {func(s *stamp.Stamp) { s.OutOfRule = true }},
 	"presentInstanceUuid": {func(s *stamp.Stamp) { s.Present = "9f6a7c1e-0000-4000-8000-000000000003" }},
 	"given": {func(s *stamp.Stamp) {
 		s.Given = `[{"name":"data","at":"1000:1","uuid":"6000C29e","sizeGiB":20,"shape":"x"}]`

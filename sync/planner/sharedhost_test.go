@@ -18,9 +18,9 @@ func TestTheStatusSaysWhichMembersAreOnOneHost(t *testing.T) {
 		want   string
 	}{
 		{"each on its own", v1alpha1.AntiAffinityPreferred, func(vms []plan.VM) { vms[2].Host = "esx-3" }, ""},
-		{"two on one", v1alpha1.AntiAffinityPreferred, func([]plan.VM) {}, "web-1 and web-2 on esx-2"},
-		{"two on one, though they must be apart", v1alpha1.AntiAffinityRequired, func([]plan.VM) {}, "web-1 and web-2 on esx-2"},
-		{"two pairs", v1alpha1.AntiAffinityPreferred, func(vms []plan.VM) { vms[3].Host = "esx-1" }, "web-0 and web-3 on esx-1, web-1 and web-2 on esx-2"},
+		{"two on one", v1alpha1.AntiAffinityPreferred, func([]plan.VM) {}, "esx-2 (web-1, web-2)"},
+		{"two on one, though they must be apart", v1alpha1.AntiAffinityRequired, func([]plan.VM) {}, "esx-2 (web-1, web-2)"},
+		{"two pairs", v1alpha1.AntiAffinityPreferred, func(vms []plan.VM) { vms[3].Host = "esx-1" }, "esx-1 (web-0, web-3), esx-2 (web-1, web-2)"},
 		{"nobody asked", "", func([]plan.VM) {}, ""},
 		{"one is off", v1alpha1.AntiAffinityPreferred, func(vms []plan.VM) { vms[2].Power = plan.PoweredOff }, ""},
 		{"one is out of reach", v1alpha1.AntiAffinityPreferred, func(vms []plan.VM) { vms[2].Reachable = false }, ""},

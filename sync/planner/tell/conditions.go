@@ -249,7 +249,7 @@ func (r *report) together() (texts []string) {
 	}
 	for _, host := range slices.Sorted(maps.Keys(on)) {
 		if names := on[host]; len(names) > 1 {
-			texts = append(texts, fmt.Sprintf("%s on %s", strings.Join(names, " and "), host))
+			texts = append(texts, fmt.Sprintf("%s (%s)", host, plan.AtMost(names, 5)))
 		}
 	}
 	return texts
