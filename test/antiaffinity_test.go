@@ -116,7 +116,7 @@ func TestAMemberRunsBesideAnotherWhileAHostIsOutOfUse(t *testing.T) {
 		equal(t, r.apartRule(), []string{"web-0", "web-1", "web-2"})
 		r.must(r.FillHost(host, false))
 		r.must(r.RunDRS(apartIn))
-		a = until(t, g, "the members are apart again", func(a metacontroller.Answer) bool {
+		until(t, g, "the members are apart again", func(a metacontroller.Answer) bool {
 			return metacontroller.Running(a) && condition(a, v1alpha1.ConditionMembersShareHost).Status == ""
 		})
 		if on := r.hostsOf(); len(on) != 3 {
