@@ -242,6 +242,7 @@ var elsewhere = map[string]string{
 	"VirtualMachine.Config.RemoveDisk": "below: TestADiskFromElsewhereIsNotDestroyedWithoutTheRightToDetachIt",
 	"VirtualMachine.Config.Annotation": "below: TestAMemberIsClonedWithoutNotesIfTheirPrivilegesAreMissing",
 	"VirtualMachine.Config.ManagedBy":  "below: the same",
+	"Resource.ColdMigrate":             "TestAMemberLeavesAHostInMaintenanceThatItWasClonedOn",
 }
 
 func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
