@@ -56,7 +56,7 @@ var undoings = map[string]undoing{
 				x.must(x.Untag(vm.Ref))
 			}
 		},
-		says: "vCenter does not keep what the step Prepare changes", calls: []string{attachTags},
+		says: "its events name who detached tags from a VM of this name since: Administrator@VSPHERE.LOCAL", calls: []string{attachTags},
 		each: 16, // its member is read and its stamp written, before and after, and the tags are read
 	},
 	"a tool changes custom attributes": {

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -100,6 +102,27 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		p.do(p.cloning(2))
 		if got := vctest.Value(w.Details("web-2")).Host; got == full {
 			t.Errorf("web-2 is cloned onto %s, which is full", got)
+		}
+	})
+}
+
+// A host that ran a VM has room; the one that the VM left first, because it is in maintenance, still has none.
+func TestTheHostThatRanAVMHasRoomAndTheOneThatItLeftDoesNot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := drsWorld(t, vcsim.DRS{Off: true})
+		m := p.running(0, false)
+		p.do(actionOn(plan.PowerOff, m))
+		was := p.inventory.Member(m.MoRef).HostRef
+		w.Done(object.NewHostSystem(w.Admin().Client, types.ManagedObjectReference{Type: "HostSystem", Value: was}).EnterMaintenanceMode(t.Context(), 0, false, nil))
+		all := vctest.Value(find.NewFinder(w.Admin().Client).HostSystemList(t.Context(), firstCluster+"/*"))
+		for _, h := range all {
+			p.capacity.SetFull(h.Reference().Value)
+		}
+		p.do(actionOn(plan.PowerOn, m))
+		is := p.inventory.Member(m.MoRef).HostRef
+		if is == was || p.capacity.IsFull(is) || !p.capacity.IsFull(was) {
+			t.Errorf("the VM ran on %s, after %s: full are %t and %t; want another host that isn't, and the old one that is", is, was, p.capacity.IsFull(is), p.capacity.IsFull(was))
 		}
 	})
 }

@@ -178,13 +178,14 @@ func (p power) run(ctx context.Context) error {
 		return err
 	}
 	p.asked.Delete(p.action.MoRef)
-	if p.action.Op == plan.PowerOn {
-		p.capacity.SetRan(p.action.MoRef, m.HostRef)
-	}
 	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // with persistent disks, a reconfigure follows, which needs the VM's new changeVersion
 		return p.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{p.action.MoRef}})
 	}
-	return p.reader.Read(ctx, p.vm())
+	err = p.reader.Read(ctx, p.vm())
+	if now := p.inventory.Member(p.action.MoRef); err == nil && now != nil && p.action.Op == plan.PowerOn {
+		p.capacity.SetRan(p.action.MoRef, now.HostRef) // which may be another host than before
+	}
+	return err
 }
 
 // verify checks, right before the call, that a member to be powered on has no mark and all its disks, and that one to be powered off because of its

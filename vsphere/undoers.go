@@ -15,6 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 )
 
 // undoersPatience bounds how long a step waits for its turn and for vCenter's events.
@@ -44,17 +45,51 @@ func (st *step) undoers(ctx context.Context) string {
 	case <-ctx.Done():
 		return ""
 	}
-	users, own := map[string]bool{}, false
+	changed := asked{types.EventFilterSpec{Entity: session.OfVM(of), EventTypeId: []string{kind}}, nil, did}
+	all := []asked{changed}
+	if m, details := st.inventory.Member(st.action.MoRef), st.action.Details(); st.action.Op == plan.Prepare && m != nil && details.Spec != nil && len(details.Spec.Tags) > 0 {
+		of := func(e types.BaseEvent) bool { return tagging.Names(e, m.Name) }
+		all = []asked{{types.EventFilterSpec{EventTypeId: []string{tagging.Detached}}, of, "detached tags from a VM of this name"}, changed}
+	}
+	own := false
+	for _, q := range all {
+		users, ours, err := st.actors(ctx, q)
+		switch {
+		case err != nil:
+			st.log.Debug().Err(err).Stringer("group", st.ref).Msg("vCenter's events can't be read")
+			return ""
+		case len(users) > 0:
+			return "its events name who " + q.did + " since: " + plan.AtMost(users, 3)
+		}
+		own = own || ours
+	}
+	if own {
+		return "its events name only the server's own account, which another tool may use"
+	}
+	return ""
+}
+
+// asked are events to ask vCenter for.
+type asked struct {
+	filter types.EventFilterSpec
+	of     func(types.BaseEvent) bool // which of them count; nil: all
+	did    string                     // what they say, for users
+}
+
+// actors returns the other accounts that such events name since the step's change was made last, sorted, and whether one names the server's own.
+func (st *step) actors(ctx context.Context, q asked) (_ []string, own bool, _ error) {
+	users := map[string]bool{}
 	err := st.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		now, err := methods.GetCurrentTime(ctx, s.Vim) // the clocks may differ
 		if err != nil {
 			return err
 		}
 		since := now.Add(-time.Since(st.action.Again))
-		return session.Events(ctx, s, types.EventFilterSpec{
-			Entity:      session.OfVM(of),
-			EventTypeId: []string{kind}, Time: &types.EventFilterSpecByTime{BeginTime: &since},
-		}, func(e types.BaseEvent) bool {
+		q.filter.Time = &types.EventFilterSpecByTime{BeginTime: &since}
+		return session.Events(ctx, s, q.filter, func(e types.BaseEvent) bool {
+			if q.of != nil && !q.of(e) {
+				return true
+			}
 			switch by := s.Actor(e.GetEvent()); {
 			case by.Ours:
 				own = true
@@ -64,14 +99,5 @@ func (st *step) undoers(ctx context.Context) string {
 			return true
 		})
 	})
-	switch {
-	case err != nil:
-		st.log.Debug().Err(err).Stringer("group", st.ref).Msg("vCenter's events can't be read")
-		return ""
-	case len(users) > 0:
-		return "its events name who " + did + " since: " + plan.AtMost(slices.Sorted(maps.Keys(users)), 3)
-	case own:
-		return "its events name only the server's own account, which another tool may use"
-	}
-	return ""
+	return slices.Sorted(maps.Keys(users)), own, err
 }

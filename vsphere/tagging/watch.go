@@ -2,6 +2,7 @@ package tagging
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,11 @@ func (w *Watcher) look(ctx context.Context, since time.Time) error {
 		w.Tell(lost)
 	}
 	return nil
+}
+
+// Names reports whether an event of a detached tag may be about an object of that name.
+func Names(event types.BaseEvent, name string) bool {
+	return slices.Contains(namesIn(event), strings.Join(strings.Fields(name), " "))
 }
 
 // namesIn returns the names that an event of a detached tag may give to its object.
