@@ -51,6 +51,11 @@ func say(text string) words {
 	return words{about: func(types.BaseMethodFault) string { return text }}
 }
 
+// keptOff says, for users, that a DRS rule keeps a VM off each host that could run it. name is the rule's, or empty if the fault doesn't say it.
+func keptOff(name string) string {
+	return fmt.Sprintf("A DRS rule%s keeps the VM off a host that could run it: add hosts to the cluster. If the rule is the group's own, you can also set spec.placement.antiAffinity, or hostGroup.rule, to Preferred; otherwise, change the rule in vCenter.", quoted(name))
+}
+
 // on returns words for a fault of type T: a pointer for one type, a Base… interface for a family of types.
 func on[T any](text func(T) string) words {
 	return words{about: func(f types.BaseMethodFault) string { return text(f.(T)) }}
@@ -114,8 +119,15 @@ var table = []row{
 		all(types.NoCompatibleHost{})},
 	{ReasonResourceLimit, operator, fallback(say("a resource is exhausted, or no host is left")).dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks), all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
 		types.ResourceNotAvailable{}, types.NoActiveHostInCluster{}, types.TooManyConsecutiveOverrides{})},
-	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity, or hostGroup.rule, to Preferred."),
-		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
+	{ReasonRuleViolation, operator, on(func(f *types.RuleViolation) string {
+		name := ""
+		if f.Rule != nil {
+			name = f.Rule.GetClusterRuleInfo().Name
+		}
+		return keptOff(name)
+	}), all(types.RuleViolation{})},
+	{ReasonRuleViolation, operator, say(keptOff("")),
+		all(types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
 			types.SoftRuleVioCorrectionDisallowed{}, types.SoftRuleVioCorrectionImpact{})},
 
 	// Source and configuration of a VM.
