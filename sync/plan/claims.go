@@ -47,10 +47,14 @@ func SharedClaim(mine, theirs []Claim, whose string) string {
 }
 
 // sameNetwork reports whether two claims are about one network, as far as the specs tell: each names the network by its name, its inventory
-// path, or the end of the path. If neither text is the end of the other, the networks count as different, because they may be isolated from
-// each other.
+// path, or the end of the path, and may put the network's type before that ("Network:web"). If neither text is the end of the other, or if the
+// types differ, the networks count as different, because they may be isolated from each other.
 func (c *Claim) sameNetwork(o *Claim) bool {
-	a, b := c.network, o.network
+	kind, a := typed(c.network)
+	other, b := typed(o.network)
+	if kind != "" && other != "" && kind != other {
+		return false
+	}
 	if a == b && strings.HasPrefix(a, "/") {
 		return true
 	}
@@ -58,4 +62,14 @@ func (c *Claim) sameNetwork(o *Claim) bool {
 		a, b = b, a
 	}
 	return c.datacenter == o.datacenter && (a == b || a != "" && strings.HasSuffix(b, "/"+a) && !strings.HasPrefix(a, "/"))
+}
+
+// typed splits the type of a network from the text that names one; kind is empty if the text has none.
+func typed(network string) (kind, name string) {
+	for _, kind := range []string{"Network", "DistributedVirtualPortgroup", "OpaqueNetwork"} {
+		if name, has := strings.CutPrefix(network, kind+":"); has {
+			return kind, name
+		}
+	}
+	return "", network
 }
