@@ -61,8 +61,7 @@ func hasStoragePolicy(s *v1alpha1.VmGroupSpec) bool {
 
 // reserves reports whether VMs of a group have reservations, limits or shares of their own.
 func reserves(s *v1alpha1.VmGroupSpec) bool {
-	h := &s.Hardware
-	return h.CPUReservationMHz+h.CPULimitMHz+h.MemoryReservationMiB+h.MemoryLimitMiB > 0 || h.CPUShares != nil || h.MemoryShares != nil || h.ReserveAllMemory != nil || len(h.PCIDevices) > 0
+	return plan.AllocationOf(s) != "" || len(s.Hardware.PCIDevices) > 0
 }
 
 // moves reports whether VMs of a group can be renamed and moved.
