@@ -51,7 +51,9 @@ var troubleKinds = []troubleKind{
 		l.FailTask(vcsim.ReconfigureCluster, nil, pick(l.rand, chaosFaults), 0)
 	}},
 	{"no VM is powered on", nil, nothing, func(l *life, _ func(vcsim.VM) bool) { l.FailTask(vcsim.PowerOn, nil, pick(l.rand, chaosFaults), 0) }},
-	{"no customization succeeds", nil, func(s *v1alpha1.VmGroupSpec) { s.UserData, s.CustomizationSpec = nil, "linux" }, func(l *life, isNew func(vcsim.VM) bool) {
+	{"no customization succeeds", nil, func(s *v1alpha1.VmGroupSpec) {
+		s.UserData, s.CustomizationSpec, s.Networks = nil, "linux", nil // it gives each adapter an address
+	}, func(l *life, isNew func(vcsim.VM) bool) {
 		l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = isNew, "trouble" })
 	}},
 	{"no new guest has Tools", func(p profile) bool { return p.tools }, nothing, func(l *life, isNew func(vcsim.VM) bool) {

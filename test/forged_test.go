@@ -417,3 +417,61 @@ func TestAForgedStampIsNoMissingMemberBack(t *testing.T) {
 		}
 	}
 }
+
+// A stranger's VM with a forged stamp leaves the inventory with its host, or is unregistered, and comes back as another object: it was never the group's, so
+// it isn't missing meanwhile, and it isn't a member that returned. The group's own VMs on that host are.
+func TestAForgedStampThatComesBackIsNoReturnedMember(t *testing.T) {
+	t.Parallel()
+	rows := append(slices.Clone(forgeries), forgery{"nothing but its VM", []func(*stamp.Stamp){func(*stamp.Stamp) {}}})
+	for i, f := range rows {
+		for j, registered := range []bool{false, true} {
+			if leftOut(2*i + j) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, registered again %t", f.what, registered), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r, _, g := forgedRig(t)
+					s, err := stamp.Decode(r.details(webFolder + "web-0").ExtraConfig[stamp.Key])
+					r.must(err)
+					his := s
+					f.write[0](&his)
+					u := r.forge(strangersFolder, "own", his, false, true)
+					syncFor(t, g, time.Minute, "as before", metacontroller.Running)
+					if registered {
+						r.must(r.PowerOff(u.was.Path))
+						r.must(r.Unregister(u.was.Path))
+						syncFor(t, g, time.Minute, "as before", metacontroller.Running)
+						r.must(r.Register(u.was.InstanceUUID))
+					} else {
+						host := r.details(u.was.Path).Host
+						r.must(r.RemoveHost(host))
+						n := tally(r.OutsideInventory(), func(vm vcsim.VM) bool { return vm.InstanceUUID != u.was.InstanceUUID && isOfGroup(g)(vm) })
+						if n > 0 {
+							hasVanished(t, g, n, "was removed from the inventory")
+						}
+						syncFor(t, g, 10*time.Minute, "without the members of the host alone", func(a metacontroller.Answer) bool {
+							return len(a.Status.Members) == 2 && tallyVanished(a.Status) == n
+						})
+						r.must(r.AddHost(path.Base(host)))
+					}
+					at := slices.IndexFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.InstanceUUID == u.was.InstanceUUID })
+					if at < 0 {
+						t.Fatal("the stranger's VM isn't back")
+					}
+					back := r.untouched(r.VMs()[at].Ref)
+					up(t, g)
+					syncFor(t, g, 10*time.Minute, "as before", func(a metacontroller.Answer) bool {
+						return metacontroller.Running(a) && len(a.Status.Members) == 2 && !lists(&a.Status, back)
+					})
+					back.check()
+					if n := r.Calls()["CloneVM_Task"]; n != 2 {
+						t.Errorf("%d clones; want 2", n)
+					}
+					remove(t, g)
+					back.check()
+				})
+			})
+		}
+	}
+}

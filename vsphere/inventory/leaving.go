@@ -12,8 +12,12 @@ import (
 // unstampedDelay is the time after which a VM whose stamp was removed counts as gone. vCenter's stream reports other changes much sooner.
 const unstampedDelay = 5 * time.Second
 
-// missMember records that a member left the inventory. The caller holds mu for writing.
+// missMember records that a VM with a group's stamp left the inventory, if it was shown to be the group's: a stray isn't missing, nor a member when it is
+// back. The caller holds mu for writing.
 func (n *Inventory) missMember(old *Member, reused, copied bool) {
+	if !n.Evidence.isProven(old.Stamp.UID, old.ID()) {
+		return
+	}
 	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, so it can't run unnoticed; if it returns, its stamp identifies it
 		if !copied {
 			n.MissingVMs.finish(old.ID())
