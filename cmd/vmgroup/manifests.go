@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	yamlnodes "go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -120,7 +121,9 @@ func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.
 		if err != nil {
 			return nil, err
 		}
-		groups = append(groups, some...)
+		if groups = append(groups, some...); len(groups) > mostGroups {
+			return nil, fmt.Errorf("--file: more than %d groups: give fewer at once", mostGroups)
+		}
 	}
 	if len(groups) == 0 && len(m.files) > 0 && (!m.none || !m.emptyList) {
 		return nil, usageError{fmt.Errorf("--file %s contains no VmGroup", strings.Join(m.files, ", "))}
@@ -171,6 +174,11 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 		}
 		begin += max(0, bytes.Index(whole[begin:], text))
 		where := fmt.Sprintf("%s, document %d", name, n)
+		if n > mostDocuments {
+			return nil, fmt.Errorf("%s has more than %d documents: give fewer at once", name, mostDocuments)
+		} else if len(text) > largestDocument || expandsBeyond(text, largestDocument) {
+			return nil, fmt.Errorf("%s: it is larger than %d MiB, with what its aliases (*name) stand for: give fewer objects at once", where, largestDocument>>20)
+		}
 		objects, err := objectsIn(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s%s", where, inTheFile(err, whole, begin), ifTemplate(text))
@@ -186,8 +194,46 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 	}
 }
 
-// largestFile bounds a file of manifests, in bytes. The API server takes requests of 3 MiB.
-const largestFile = 32 << 20
+// The bounds of a file of manifests, whose text a stranger may have written: some commands run in the server's container. The API server takes requests of
+// 3 MiB.
+const (
+	// largestFile is in bytes, and so is largestDocument, also once aliases are replaced.
+	largestFile     = 8 << 20
+	largestDocument = 3 << 20
+	// mostDocuments counts empty ones, too.
+	mostDocuments = 10_000
+	// mostGroups bounds the groups of a command's files.
+	mostGroups = 5_000
+)
+
+// expandsBeyond reports whether a document in YAML has more bytes than that once its aliases are replaced by what they stand for.
+func expandsBeyond(text []byte, most int) bool {
+	if !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*') {
+		return false
+	}
+	var document yamlnodes.Node
+	if yamlnodes.Unmarshal(text, &document) != nil { // the decoder says why
+		return false
+	}
+	sizes := map[*yamlnodes.Node]int{}
+	var size func(n *yamlnodes.Node) int
+	size = func(n *yamlnodes.Node) int {
+		if n.Kind == yamlnodes.AliasNode {
+			n = n.Alias
+		}
+		if known, is := sizes[n]; is {
+			return known
+		}
+		sizes[n] = most + 1 // an alias of what has it has no end
+		sum := len(n.Value) + 1
+		for _, c := range n.Content {
+			sum = min(sum+size(c), most+1)
+		}
+		sizes[n] = sum
+		return sum
+	}
+	return size(&document) > most
+}
 
 var yamlLine = regexp.MustCompile(`\bline (\d+)\b`)
 

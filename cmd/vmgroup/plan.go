@@ -133,13 +133,23 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 	return verdict(answers)
 }
 
-// noteSharedClaims says which groups of the manifests have the same addresses. A server can only compare groups that are applied.
+// noteSharedClaims says which groups of the manifests have addresses of a group before them. A server can only compare groups that are applied.
 func noteSharedClaims(groups []*v1alpha1.VmGroup, note func(string)) {
+	claims, byNetwork := make([][]plan.Claim, len(groups)), map[string][]int{}
 	for i, g := range groups {
-		for _, other := range groups[:i] {
-			if shared := plan.SharedClaim(plan.ClaimsOf(g), plan.ClaimsOf(other), "the group "+other.Namespace+"/"+other.Name); shared != "" {
-				note(g.Namespace + "/" + g.Name + ": " + shared + " (" + plan.ReasonDuplicateAddress + ")")
+		claims[i] = plan.ClaimsOf(g)
+		shared := ""
+		for c := range claims[i] {
+			at := claims[i][c].LastName()
+			for _, j := range byNetwork[at] {
+				if other := groups[j]; shared == "" && j != i {
+					shared = plan.SharedClaim(claims[i], claims[j], "the group "+other.Namespace+"/"+other.Name)
+				}
 			}
+			byNetwork[at] = append(byNetwork[at], i)
+		}
+		if shared != "" {
+			note(g.Namespace + "/" + g.Name + ": " + shared + " (" + plan.ReasonDuplicateAddress + ")")
 		}
 	}
 }

@@ -64,6 +64,12 @@ func (c *Claim) sameNetwork(o *Claim) bool {
 	return c.datacenter == o.datacenter && (a == b || a != "" && strings.HasSuffix(b, "/"+a) && !strings.HasPrefix(a, "/"))
 }
 
+// LastName is the last part of the text that names the network: claims about one network have the same.
+func (c *Claim) LastName() string {
+	_, name := typed(c.network)
+	return name[strings.LastIndexByte(name, '/')+1:]
+}
+
 // typed splits the type of a network from the text that names one; kind is empty if the text has none.
 func typed(network string) (kind, name string) {
 	for _, kind := range []string{"Network", "DistributedVirtualPortgroup", "OpaqueNetwork"} {
