@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -143,9 +142,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		return err
 	}
 	if s.output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(check.Report(found)); err != nil {
+		if err := writeJSON(out, check.Report(found)); err != nil {
 			return err
 		}
 	}

@@ -16,16 +16,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func planJSON(out io.Writer, answers []hook.PlanAnswer) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(answers)
-}
+func planJSON(out io.Writer, answers []hook.PlanAnswer) error { return writeJSON(out, answers) }
 
 func planYAML(out io.Writer, answers []hook.PlanAnswer) error {
-	text, err := yaml.Marshal(answers)
+	text, err := json.Marshal(answers)
 	if err == nil {
-		_, err = out.Write(text)
+		text, err = yaml.JSONToYAML(plan.PrintableJSON(text)) // whose reader refuses control characters that aren't escaped
+	}
+	for line := range strings.Lines(string(text)) { // YAML takes some control characters for printable, such as U+0085 and U+202E
+		if err == nil {
+			_, err = fmt.Fprintln(out, plan.Printable(strings.TrimSuffix(line, "\n")))
+		}
 	}
 	return err
 }

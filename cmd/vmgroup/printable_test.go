@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"unicode"
@@ -47,4 +48,13 @@ func TestAPlanShowsNoUnprintableCharacters(t *testing.T) {
 	answer := hook.PlanAnswer{Group: strange, Message: strange, Steps: []hook.PlanStep{{Round: 1, Op: "Clone", VM: strange, Reason: strange}}}
 	must.Succeed(t, planTable(&out, []hook.PlanAnswer{answer}))
 	printable(t, "the table", out.String())
+	for what, write := range map[string]func(io.Writer, []hook.PlanAnswer) error{"json": planJSON, "yaml": planYAML} {
+		out.Reset()
+		must.Succeed(t, write(&out, []hook.PlanAnswer{answer}))
+		printable(t, what, out.String())
+		var read []hook.PlanAnswer
+		if what == "json" && (json.Unmarshal(out.Bytes(), &read) != nil || read[0].Message != strange) {
+			t.Errorf("%s is read as %+v", out.String(), read)
+		}
+	}
 }

@@ -121,9 +121,7 @@ func (s *statusSettings) show(ctx context.Context, path string, out io.Writer) e
 		return fmt.Errorf("%s is not a vmgroup server of this version: %w", s.remote.server, err)
 	}
 	if s.output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(status)
+		return writeJSON(out, status)
 	}
 	statusTable(out, &status, width(os.Stdout))
 	return nil

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // Bounds of an answer to a reader. The server makes an answer completely before it writes it, so that a client that reads slowly, or not at
@@ -96,7 +98,7 @@ func writeList[T any](w http.ResponseWriter, all func(yield func(T) bool)) {
 			refuse(w, http.StatusInternalServerError, "could not encode the answer: "+err.Error())
 			return
 		}
-		if _, err = w.Write(append([]byte(before), body...)); err != nil {
+		if _, err = w.Write(append([]byte(before), plan.PrintableJSON(body)...)); err != nil {
 			return
 		}
 		before = ","

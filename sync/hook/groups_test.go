@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -280,4 +281,29 @@ func TestBrowsersNeverKeepAHookWaiting(t *testing.T) {
 	}
 	close(release)
 	all.Wait()
+}
+
+// An admin's VM can have any name, and any host.
+func TestTheListsHaveNoUnprintableCharacters(t *testing.T) {
+	t.Parallel()
+	const strange = "web\u0085\u009b31m\u202e\u200b\U000e0001"
+	all := listed()
+	for i := range all {
+		for j := range all[i].VMs {
+			all[i].VMs[j].Name, all[i].VMs[j].Host = strange, strange
+		}
+	}
+	server := httptest.NewServer(both(hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return all, true }, Log: zerolog.Nop()}))
+	defer server.Close()
+	for _, path := range []string{"/sd", "/groups", "/groups/shop/web"} {
+		response, err := server.Client().Get(server.URL + path)
+		must.Succeed(t, err)
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		must.Succeed(t, err)
+		text := strings.TrimSpace(string(body))
+		if response.StatusCode != 200 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || !strings.Contains(text, `\u202e`) || !json.Valid(body) {
+			t.Errorf("%s: %d %q", path, response.StatusCode, text)
+		}
+	}
 }

@@ -344,6 +344,7 @@ func write(w http.ResponseWriter, v any) {
 		refuse(w, http.StatusInternalServerError, "could not encode the answer: "+err.Error())
 		return
 	}
+	body = plan.PrintableJSON(body)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	_, _ = w.Write(append(body, '\n'))

@@ -138,10 +138,11 @@ func (p *Page) sendStatus(w http.ResponseWriter, code int, body any) {
 	if sentence, is := body.(string); is {
 		answer = map[string]string{"message": sentence}
 	}
+	text, _ := json.Marshal(answer) // cannot fail: texts, numbers, times and flags
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer)
+	_, _ = w.Write(append(plan.PrintableJSON(text), '\n'))
 }
 
 func (p *Page) status(body any) Status {

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -27,6 +29,30 @@ func Printable(text string) string {
 		text = text[size:]
 	}
 	return b.String()
+}
+
+// PrintableJSON escapes the unprintable characters that encoders of JSON leave: neither a control character above 0x7f (U+009B begins a terminal's
+// sequences) nor one that changes the direction of a text (U+202E) is in the result, which decodes to the same value.
+func PrintableJSON(text []byte) []byte {
+	hidden := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
+	if !bytes.ContainsFunc(text, hidden) {
+		return text
+	}
+	escaped := make([]byte, 0, len(text)+16)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case !hidden(r):
+			escaped = append(escaped, text[:size]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
+		default:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return escaped
 }
 
 // unprintable is also true for U+FFFD, which is what invalid UTF-8 is decoded as.
