@@ -138,12 +138,13 @@ type Placement struct {
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
 	// folder is a path below the datacenter's VM folder ("teams/shop"), in which the server creates the group's folder
-	// vmgroups/<namespace>/<group>. Each name in the path has at most 80 characters, the path at most 1024, and no name is vmgroups. It cannot
-	// change while the group has members.
+	// vmgroups/<namespace>/<group>. Each name in the path has at most 80 characters and no leading or trailing blanks, the path at most 1024
+	// characters, and no name is vmgroups. It cannot change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters or other invisible ones"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: omit the leading '/' and the datacenter's name"
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names"
+	// +kubebuilder:validation:XValidation:rule="self.split('/').all(name, name.trim() == name)",message="must not have names with leading or trailing blanks"
 	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().split('/').exists(name, name == 'vmgroups')",message="must not have a folder vmgroups: the server creates that one in it, for the groups' folders"
 	// +optional
 	Folder string `json:"folder,omitempty"`
@@ -280,6 +281,8 @@ type KeyRef struct {
 }
 
 // Tag is a vSphere tag.
+//
+// +kubebuilder:validation:XValidation:rule="!self.?create.orValue(false) || self.category.trim() == self.category && self.name.trim() == self.name",message="must not have leading or trailing blanks in the category or the name if the server creates the tag",fieldPath=".name",reason=FieldValueInvalid
 type Tag struct {
 	// category of the tag.
 	// +kubebuilder:validation:MinLength=1

@@ -219,10 +219,11 @@ type VmGroupSpec struct {
 	// +optional
 	Tags []Tag `json:"tags,omitempty"`
 
-	// customAttributes are vSphere custom attributes by name: at most 20, with names of at most 80 and values of at most 255 characters. The
-	// server creates custom attributes that do not exist.
+	// customAttributes are vSphere custom attributes by name: at most 20, with names of at most 80 and values of at most 255 characters. Names
+	// have no leading or trailing blanks. The server creates custom attributes that do not exist.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 80)",message="must have names of 1 to 80 characters",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 80 || name.trim() == name)",message="must not have names with leading or trailing blanks",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 255)",message="must have values of at most 255 characters",reason=FieldValueInvalid
 	// +optional
 	CustomAttributes map[string]string `json:"customAttributes,omitempty"`

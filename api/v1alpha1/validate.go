@@ -50,7 +50,7 @@ func (g *VmGroup) Validate() field.ErrorList {
 	errs = append(errs, validateNetworks(spec, g.Spec.Networks)...)
 	errs = append(errs, g.Spec.validateIdentity(spec)...)
 	errs = append(errs, validateTags(spec, g.Spec.Tags)...)
-	errs = append(errs, validateNamed(spec, "customAttributes", g.Spec.CustomAttributes, MaxVimName, MaxAttributeValue)...)
+	errs = append(errs, validateAttributes(spec, g.Spec.CustomAttributes)...)
 	errs = append(errs, validateExtraConfig(spec, g.Spec.ExtraConfig)...)
 	errs = append(errs, g.Spec.Service.validate(spec, g.Name)...)
 	return errs[:min(len(errs), maxReportedInAll)]

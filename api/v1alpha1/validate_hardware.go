@@ -94,7 +94,7 @@ func validateExtraConfig(spec *field.Path, values map[string]string) field.Error
 	errs := validateNamed(spec, "extraConfig", values, MaxExtraKey, MaxExtraValue)
 	lower := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }) {
+		if blankAtAnEnd(key) || strings.ContainsFunc(key, func(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }) {
 			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have keys with leading or trailing blanks, or with control characters or other invisible ones"))
 		}
 		if lower[strings.ToLower(key)] {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -72,11 +73,31 @@ func validateTags(spec *field.Path, tags []Tag) (errs field.ErrorList) {
 	for i, tag := range tags {
 		errs = append(errs, required(path.Index(i), "category", tag.Category, "name the tag's category", MaxVimName)...)
 		errs = append(errs, required(path.Index(i), "name", tag.Name, "name the tag", MaxVimName)...)
+		if tag.Create && (blankAtAnEnd(tag.Category) || blankAtAnEnd(tag.Name)) {
+			errs = append(errs, field.Invalid(path.Index(i), bounded(tag.Category+"/"+tag.Name), "must not have leading or trailing blanks in the category or the name if the server creates the tag"))
+		}
 		tag.Create = false
 		if seen[tag] {
 			errs = append(errs, field.Duplicate(path.Index(i), tag.Category+"/"+tag.Name))
 		}
 		seen[tag] = true
+	}
+	return errs[:min(len(errs), maxReported)]
+}
+
+// blankAtAnEnd reports whether a name begins or ends with a blank, which people don't see.
+func blankAtAnEnd(name string) bool { return strings.TrimSpace(name) != name }
+
+// validateAttributes checks spec.customAttributes.
+func validateAttributes(spec *field.Path, attributes map[string]string) field.ErrorList {
+	if len(attributes) == 0 {
+		return nil
+	}
+	errs := validateNamed(spec, "customAttributes", attributes, MaxVimName, MaxAttributeValue)
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		if blankAtAnEnd(name) {
+			errs = append(errs, field.Invalid(spec.Child("customAttributes"), bounded(name), "must not have names with leading or trailing blanks"))
+		}
 	}
 	return errs[:min(len(errs), maxReported)]
 }

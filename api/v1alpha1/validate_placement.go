@@ -86,6 +86,9 @@ func validateFolder(path *field.Path, folder string) field.ErrorList {
 			return field.ErrorList{field.Invalid(path, bounded(folder),
 				"must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names")}
 		}
+		if blankAtAnEnd(name) {
+			return field.ErrorList{field.Invalid(path, bounded(folder), "must not have names with leading or trailing blanks")}
+		}
 		if IsGroupsFolder(name) {
 			return field.ErrorList{field.Invalid(path, bounded(folder),
 				"must not have a folder "+GroupsFolder+": the server creates that one in it, for the groups' folders")}

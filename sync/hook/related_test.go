@@ -89,7 +89,7 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 		{"the Secret of another namespace", fromSecret, strings.Replace(secret(`{}`), "shop/", "kube-system/", 1), plan.ReasonSecretNotFound, "Secret shop/web-data"},
 		{"a ConfigMap of that name", fromSecret, configMap(`"data":{}`), plan.ReasonSecretNotFound, "Secret shop/web-data"},
 		{"a Secret of that name", fromConfigMap, secret(`{}`), plan.ReasonConfigMapNotFound, "ConfigMap shop/web-data"},
-		{"another key", fromSecret, secret(`{"b":"` + encoded + `","a":"` + encoded + `"}`), plan.ReasonUserDataKeyNotFound, `no key "user-data" (it has a, b)`},
+		{"another key", fromSecret, secret(`{"b":"` + encoded + `","a":"` + encoded + `"}`), plan.ReasonUserDataKeyNotFound, `no key "user-data" (it has 2 other keys)`},
 		{"no data", fromSecret, secret(`null`), plan.ReasonUserDataKeyNotFound, "no keys at all"},
 		{"an empty value", fromSecret, secret(`{"user-data":""}`), plan.ReasonUserDataEmpty, "user-data"},
 		{"null as a value", fromConfigMap, configMap(`"data":{"k":null}`), plan.ReasonUserDataEmpty, `"k"`},

@@ -163,12 +163,16 @@ func (r UserDataRef) NotFound(brought bool) Related {
 		"and check that the CompositeController has the customize hook and that Metacontroller is allowed to get, list and watch %s", r, r.Resource())
 }
 
-// KeyNotFound returns the fault for an object without the key.
+// KeyNotFound returns the fault for an object without the key. It names the keys that a ConfigMap has; who can read a VmGroup need not be allowed to know
+// those of a Secret.
 func (r UserDataRef) KeyNotFound(keys []string) Related {
 	keys = slices.Sorted(slices.Values(keys))
-	has := "it has no keys at all"
-	if len(keys) > 0 {
-		has = "it has " + AtMost(keys, 10)
+	has := "it has " + AtMost(keys, 10)
+	switch {
+	case len(keys) == 0:
+		has = "it has no keys at all"
+	case r.Kind != "ConfigMap":
+		has = "it has " + Count(len(keys), "other key")
 	}
 	return r.fault(ReasonUserDataKeyNotFound, "%s, which spec.userData names, has no key %q (%s): add it, or name another", r, r.Key, has)
 }
