@@ -119,25 +119,26 @@ type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
 		Needs       string
+		Environment string
 		Permissions map[string]string
 		Steps       []struct{ Uses, Run string }
 	}
 }
 
 // The job that runs downloaded code must have no right to write, and the job that can sign must not write releases. No job may run before ci
-// has passed.
+// has passed, and what writes for others waits for the environment's reviewers.
 func TestEachJobOfATagHasTheLeastToken(t *testing.T) {
 	var w workflow
 	succeed(t, yaml.Unmarshal([]byte(chartFiles(t, repository, ".github/workflows/release.yaml")[0]), &w))
 	got := map[string]string{}
 	for name, job := range w.Jobs {
-		got[name] = fmt.Sprint(job.Needs, job.Permissions)
+		got[name] = fmt.Sprint(job.Needs, job.Permissions, job.Environment)
 	}
 	want := map[string]string{
 		"passed":  "map[actions:read]",
 		"build":   "passedmap[contents:read]",
-		"push":    "buildmap[contents:read id-token:write packages:write]",
-		"publish": "pushmap[contents:write]",
+		"push":    "buildmap[contents:read id-token:write packages:write]release",
+		"publish": "pushmap[contents:write]release",
 	}
 	if diff := gocmp.Diff(want, got); diff != "" || w.Permissions == nil || len(w.Permissions) > 0 {
 		t.Errorf("want (-), got (+), and by default %v:\n%s", w.Permissions, diff)
