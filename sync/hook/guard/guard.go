@@ -221,6 +221,9 @@ func (g *Guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why := g.refusal(r)
 		if why == "" {
+			if g.callers != nil || g.keys != nil {
+				know(r.Context())
+			}
 			next.ServeHTTP(w, r)
 			return
 		}

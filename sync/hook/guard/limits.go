@@ -1,11 +1,14 @@
 package guard
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,8 +22,8 @@ type Limits struct {
 	// HeaderBytes bounds the header (net/http allows about 4 KiB more).
 	HeaderBytes int
 	// Connections bounds the open connections, and PerAddress those from one address (in IPv6, from one /64). The listener closes a connection
-	// that exceeds PerAddress at once. For one that exceeds Connections, it closes the oldest connection of the address that has most, so that
-	// no client can lock all others out.
+	// that exceeds PerAddress at once. For one that exceeds Connections, it closes another that has shown no credential yet, so that no number of
+	// clients can lock those out that have one: the oldest of the address that has most of these.
 	Connections, PerAddress int
 }
 
@@ -44,6 +47,7 @@ func NewServer(h http.Handler, l Limits, log zerolog.Logger, handshakes func(fro
 func (g *Guard) Server(next http.Handler, l Limits) *http.Server {
 	s := NewServer(g.wrap(next), l, g.cfg.Log, func(from string) { g.count(handshake, from) })
 	s.TLSConfig = g.tlsConfig()
+	s.ConnContext = withConnection
 	return s
 }
 
@@ -57,16 +61,19 @@ func Bound(inner net.Listener, l Limits, beyond func(from string)) net.Listener 
 	return &bounded{Listener: inner, limits: l, beyond: beyond, by: map[netip.Prefix][]*counted{}}
 }
 
-// bounded shares the connections fairly among addresses: once all are in use, a new connection replaces the oldest one of the address that
-// has most, unless that is its own address. So Metacontroller, with its few connections, gets in however many addresses fill the listener.
+// bounded shares the connections fairly among addresses. Once all are in use, a new connection replaces the oldest one without a credential, of the
+// address that has most of these: so a client with a credential gets in however many addresses fill the listener, if it shows the credential before as
+// many others come as there are connections. If each connection has shown one, the new one replaces the oldest of the address that has most, unless
+// that is its own.
 type bounded struct {
 	net.Listener
 	limits Limits
 	beyond func(from string)
 
-	mu   sync.Mutex
-	open int
-	by   map[netip.Prefix][]*counted // the oldest first
+	mu       sync.Mutex
+	open     int
+	accepted uint64
+	by       map[netip.Prefix][]*counted // the oldest first
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -99,21 +106,57 @@ func (b *bounded) take(c *counted) (loser *counted) {
 		return c
 	}
 	if b.open >= b.limits.Connections {
-		var most []*counted
-		for _, all := range b.by {
-			if len(all) > len(most) {
-				most = all
-			}
-		}
-		if len(most) <= own+1 {
+		if loser = b.weakest(c.from); loser == nil {
 			return c
 		}
-		loser = most[0]
 		b.drop(loser)
 	}
 	b.open++
+	b.accepted++
+	c.number = b.accepted
 	b.by[c.from] = append(b.by[c.from], c)
 	return loser
+}
+
+// weakest returns the connection that a new one from an address replaces; nil if that address itself has most. The caller holds mu.
+func (b *bounded) weakest(from netip.Prefix) *counted {
+	if c, most := b.oldestOfMost(true); c != nil {
+		if most <= len(unknownAmong(b.by[from])) {
+			return nil
+		}
+		return c
+	}
+	if c, most := b.oldestOfMost(false); most > len(b.by[from])+1 {
+		return c
+	}
+	return nil
+}
+
+// oldestOfMost returns the oldest connection of the address that has most, and how many that has; of connections without a credential, or of all. The
+// caller holds mu.
+func (b *bounded) oldestOfMost(unknown bool) (oldest *counted, most int) {
+	for _, all := range b.by {
+		if unknown {
+			all = unknownAmong(all)
+		}
+		if n := len(all); n > most || n > 0 && n == most && all[0].number < oldest.number {
+			oldest, most = all[0], n
+		}
+	}
+	return oldest, most
+}
+
+// unknownAmong returns the connections that have shown no credential.
+func unknownAmong(all []*counted) (unknown []*counted) {
+	if !slices.ContainsFunc(all, func(c *counted) bool { return c.known.Load() }) {
+		return all
+	}
+	for _, c := range all {
+		if !c.known.Load() {
+			unknown = append(unknown, c)
+		}
+	}
+	return unknown
 }
 
 // drop forgets a connection, if it is known. The caller holds mu.
@@ -146,8 +189,31 @@ func origin(a net.Addr) netip.Prefix {
 
 type counted struct {
 	net.Conn
-	from netip.Prefix
-	in   *bounded
+	from   netip.Prefix
+	in     *bounded
+	number uint64      // in the order in which connections were accepted
+	known  atomic.Bool // a call with a credential came on it
+}
+
+// connectionKey is the key of a call's connection in its context.
+type connectionKey struct{}
+
+// withConnection puts a connection into the context of its calls.
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	if secure, is := conn.(*tls.Conn); is {
+		conn = secure.NetConn()
+	}
+	if c, is := conn.(*counted); is {
+		return context.WithValue(ctx, connectionKey{}, c)
+	}
+	return ctx
+}
+
+// know records that a call had a credential: its connection makes room for no other one that has shown none.
+func know(ctx context.Context) {
+	if c, is := ctx.Value(connectionKey{}).(*counted); is {
+		c.known.Store(true)
+	}
 }
 
 func (c *counted) Close() error {

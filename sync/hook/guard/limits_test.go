@@ -250,3 +250,46 @@ func TestTheLogOfAnUncaughtPanicHasNoValue(t *testing.T) {
 		t.Errorf("the log says %s", log)
 	}
 }
+
+// As many addresses as there are connections hold one each. A client with a token gets in, and stays: its connection isn't taken for others that show none.
+func TestConnectionsOfManyAddressesDoNotKeepOutAClientWithAToken(t *testing.T) {
+	t.Parallel()
+	_, cfg := tokenFiles(t, first, "", "")
+	l := generous
+	l.Connections, l.PerAddress = 8, 6
+	d := open(t, cfg, l)
+	from := func(n int) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n))}}
+		conn, err := dialer.Dial("tcp", d.addr)
+		if err != nil {
+			t.Skipf("this machine has no such address: %v", err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(timeout))
+		return conn
+	}
+	calls := func(conn net.Conn, authorization string) int {
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: "+authorization+"\r\n\r\n")
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return 0
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode
+	}
+	flood := func(begin int) { // the kernel hands connections over in their order
+		for n := range 8 {
+			from(begin + n)
+		}
+	}
+	flood(1)
+	calm := from(100)
+	if code := calls(calm, right); code != 200 {
+		t.Fatalf("beside as many addresses as there are connections, a call with the token is answered %d; want 200", code)
+	}
+	flood(20)
+	if code := calls(calm, right); code != 200 {
+		t.Errorf("after more of them, a call on the same connection is answered %d; want 200", code)
+	}
+}
