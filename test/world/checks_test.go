@@ -373,7 +373,8 @@ func (w *world) off() string {
 			return fmt.Sprintf("the stamp of %s (%s) lacks its instanceUuid %s", m.Name, m.MoRef, m.Renumbered)
 		}
 		keep := time.Duration(g.Spec.Deletion.QuarantineSeconds) * time.Second
-		if m.Quarantined.IsZero() && plan.HasTags(&g.Spec) && (!m.tagged || m.Tagged.Asked != plan.TryAgainOf(g)) {
+		asked := plan.TryAgainOf(g) // empty also after etcd went back to before the operator asked
+		if m.Quarantined.IsZero() && plan.HasTags(&g.Spec) && (!m.tagged || asked != "" && m.Tagged.Asked != asked) {
 			return fmt.Sprintf("%s (%s) has lost its tags, or they were not compared since the last try-again", m.Name, m.MoRef)
 		}
 		switch {
