@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,23 +11,27 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// unbounded are the fields that no VmGroupLimit bounds. None of them names an object of vCenter that the server takes from elsewhere,
-// nor says how many VMs there are or how large they are.
-var unbounded = []string{
-	"inventory", "paused", "update", "healing", "scaleIn", "readiness", "service", // these fields set how members are updated and healed, and who is told about them
-	"deletion.shutdownTimeoutSeconds", "deletion.holdTimeoutSeconds", // a held member counts as a member
-	"replace[]",                // members of the group
-	"adopt[]",                  // the server's --adopt-from bounds it
-	"clone",                    // how the template is cloned
-	"userData",                 // a Secret or ConfigMap of the group's namespace
-	"rootDisk", "disks[].name", // of the member
-	"disks[].sizeGiB", "disks[].provisioning", "disks[].persistent", "disks[].retention", // docs/tenants.md says that the space is bounded in vCenter
-	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest reads
-	// of the member; docs/tenants.md says that reservations and shares are bounded in vCenter
-	"hardware.version", "hardware.coresPerSocket", "hardware.cpuHotAdd", "hardware.memoryHotAdd", "hardware.cpuReservationMHz", "hardware.cpuLimitMHz", "hardware.cpuShares", "hardware.reserveAllMemory", "hardware.memoryReservationMiB", "hardware.memoryLimitMiB", "hardware.memoryShares", "hardware.secureBoot", "hardware.vtpm", "hardware.bootDelaySeconds", "hardware.bootFirst",
-	"extraConfig[]", // the server's --extra-config bounds it
-	"placement.antiAffinity", "placement.hostGroup.rule",
-	"tags[].create", // the limit bounds the tag that is created
+// open are the fields that no VmGroupLimit bounds, with what bounds them otherwise, as docs/tenants.md says.
+var open = []struct{ why, fields string }{
+	{"nothing: they concern the group's own members", "inventory paused replace[].moRef replace[].name disks[].name disks[].persistent disks[].provisioning " +
+		"disks[].retention.whenDeleted disks[].retention.whenScaled deletion.holdTimeoutSeconds deletion.shutdownTimeoutSeconds " +
+		"healing.action healing.maxConcurrent healing.maxUnhealthy healing.replaceVanishedAfterSeconds placement.antiAffinity placement.hostGroup.rule " +
+		"scaleIn.order scaleIn.protected[] scaleIn.remove[] " +
+		"update.canary update.maxAgeSeconds update.maxSurge update.maxUnavailable update.minReadySeconds update.onTemplateChange update.paused " +
+		"update.progressDeadlineSeconds update.resize update.strategy update.windows[].days[] update.windows[].durationSeconds update.windows[].start update.windows[].timeZone " +
+		"hardware.bootDelaySeconds hardware.bootFirst hardware.coresPerSocket hardware.cpuHotAdd hardware.memoryHotAdd hardware.secureBoot hardware.version hardware.vtpm"},
+	{"the resource pool, in vCenter", "hardware.cpuLimitMHz hardware.cpuReservationMHz hardware.cpuShares hardware.memoryLimitMiB hardware.memoryReservationMiB hardware.memoryShares hardware.reserveAllMemory"},
+	{"the datastore, in vCenter", "rootDisk.sizeGiB disks[].sizeGiB"},
+	{"the server's `--adopt-from`", "adopt[]"},
+	{"the server's `--extra-config`", "extraConfig[]"},
+	{"the server's `--probe-networks`: the tenant chooses port, path and headers", "readiness.check readiness.failureThreshold readiness.httpGet.httpHeaders[].name readiness.httpGet.httpHeaders[].value readiness.httpGet.path readiness.httpGet.port " +
+		"readiness.httpGet.scheme readiness.initialDelaySeconds readiness.periodSeconds readiness.probeTimeoutSeconds readiness.successThreshold readiness.tcpSocket.port readiness.timeoutSeconds"},
+	{"the namespace: a Secret or ConfigMap of it", "userData.configMapKeyRef.key userData.configMapKeyRef.name userData.secretKeyRef.key userData.secretKeyRef.name"},
+	{"the tags that the limit allows", "tags[].create"},
+	{"the template: a tenant can clone any of its snapshots", "clone.mode clone.snapshot"},
+	{"nothing: the guest is told so, and it could take another address of its network, or another server, by itself. Give each tenant networks of its own", "networks[].dhcp networks[].ipv4.additionalRanges[] networks[].ipv4.gateway networks[].ipv4.prefixLength networks[].ipv4.ranges[] " +
+		"networks[].ipv6.additionalRanges[] networks[].ipv6.gateway networks[].ipv6.prefixLength networks[].ipv6.ranges[] networks[].nameservers[] networks[].searchDomains[]"},
+	{"the cluster's rules for Services, which a tenant can often create without a VmGroup. Annotations are what controllers obey, such as external-dns: a ValidatingAdmissionPolicy for Services bounds these, too", "service.annotations[] service.drainSeconds service.ports[].appProtocol service.ports[].name service.ports[].port service.ports[].protocol service.ports[].targetPort service.type"},
 }
 
 // A field that says where VMs come from or go to, or how many or how large they are, must be bounded too: it would be a way around the limit.
@@ -59,22 +64,49 @@ func TestALimitLooksAtEveryFieldOrSaysThatItDoesNot(t *testing.T) {
 		}
 		return regexp.MustCompile(`\.\??` + strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]") + `\b`).MatchString(expressions)
 	}
-	found := map[string]bool{}
-	for path, schema := range specFields(t) {
-		excused := slices.IndexFunc(unbounded, func(p string) bool { return path == p || strings.HasPrefix(path, p+".") })
-		switch looks := looksAt(path); {
-		case !looks && excused < 0:
-			t.Errorf("no VmGroupLimit bounds spec.%s (%s): add it to charts/vmgroup/files/tenants/groups.yaml and docs/tenants.md, or to unbounded here", path, schema.Type)
-		case looks && excused >= 0:
-			t.Errorf("spec.%s is bounded, although unbounded lists it", path)
-		case excused >= 0:
-			found[unbounded[excused]] = true
+	excused := map[string]bool{}
+	for _, row := range open {
+		for path := range strings.FieldsSeq(row.fields) {
+			excused[path] = true
 		}
 	}
-	for _, path := range unbounded {
-		if !found[path] {
-			t.Errorf("there is no spec.%s", path)
+	for path, schema := range specFields(t) {
+		switch looks := looksAt(path); {
+		case !looks && !excused[path]:
+			t.Errorf("no VmGroupLimit bounds spec.%s (%s): add it to charts/vmgroup/files/tenants/groups.yaml and docs/tenants.md, or to open here", path, schema.Type)
+		case looks && excused[path]:
+			t.Errorf("spec.%s is bounded, although open lists it", path)
 		}
+		delete(excused, path)
+	}
+	for path := range excused {
+		t.Errorf("there is no spec.%s", path)
+	}
+}
+
+// The table says of each field what bounds it.
+func TestTheDocumentSaysOfEachFieldWhatBoundsIt(t *testing.T) {
+	policy := decode[admissionv1.ValidatingAdmissionPolicy](t, build(t, "tenants"), "ValidatingAdmissionPolicy/vmgroup-limits")
+	var bounds string
+	for _, v := range policy.Spec.Variables {
+		if strings.HasSuffix(v.Name, "Bounds") {
+			bounds += v.Expression
+		}
+	}
+	fieldsOf := map[string][]string{}
+	for _, m := range regexp.MustCompile(`\['([^']+)', (?:'(?:is|has)', )?'(\w+)'\]`).FindAllStringSubmatch(bounds, -1) {
+		field := "`" + strings.ReplaceAll(strings.ReplaceAll(m[1], "the label ", ""), "spec.", "") + "`"
+		fieldsOf["`"+m[2]+"`"] = append(fieldsOf["`"+m[2]+"`"], field)
+	}
+	table := "| bound | fields of the spec |\n|---|---|\n"
+	for _, limit := range slices.Sorted(maps.Keys(fieldsOf)) {
+		table += "| " + limit + " | " + strings.Join(fieldsOf[limit], ", ") + " |\n"
+	}
+	for _, row := range open {
+		table += "| " + row.why + " | `" + strings.Join(strings.Fields(row.fields), "`, `") + "` |\n"
+	}
+	if !strings.Contains(string(read(t, "../docs/tenants.md")), table) {
+		t.Errorf("docs/tenants.md lacks this table:\n%s", table)
 	}
 }
 
