@@ -141,10 +141,12 @@ func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		w.must(w.SetExtraConfig("unmanaged", "x", "y"))
-		for _, a := range []plan.Action{
-			{Op: plan.PowerOff}, {Op: plan.Mark}, {Op: plan.Unmark}, {Op: plan.Destroy}, {Op: plan.PowerOn}, {Op: plan.ShutdownGuest},
-			{Op: plan.Reset}, {Op: plan.Reconfigure}, {Op: plan.Rename}, {Op: plan.Move}, {Op: plan.Quarantine}, {Op: plan.Release},
-		} {
+		ofNoMember := []plan.Op{plan.CreateFolder, plan.CreateQuarantine, plan.SetRules, plan.Clone, plan.Adopt, plan.RemoveFolder, plan.ConfirmGone}
+		for _, op := range plan.Ops() {
+			if slices.Contains(ofNoMember, op) {
+				continue
+			}
+			a := plan.Action{Op: op}
 			a.Key, a.MoRef = "web-0", w.Unmanaged.Value
 			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s of an unmanaged VM: got the fault %+v; want %s", a.Op, f, vcfault.ReasonConcurrentAccess)

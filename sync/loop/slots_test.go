@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -106,16 +107,12 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 }
 
 func TestEachKindOfActionsHasItsNumber(t *testing.T) {
-	for want, ops := range map[limiter.Kind][]plan.Op{
-		limiter.Clones: {plan.Clone},
-		limiter.Power:  {plan.PowerOn, plan.PowerOff, plan.Reset, plan.ShutdownGuest},
-		limiter.Others: {plan.CreateFolder, plan.CreateQuarantine, plan.Restamp, plan.Prepare, plan.SetRules, plan.Reconfigure, plan.SetDisks, plan.DeleteDisks, plan.Unmark, plan.Adopt,
-			plan.Rename, plan.Move, plan.Mark, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder},
-	} {
-		for _, op := range ops {
-			if got := workOf(&plan.Action{Op: op}, &plan.VCenterState{}); got.Kind != want || got.LatencyClass == "" && op != plan.Clone {
-				t.Errorf("%s: %+v, want one of the %s", op, got, want)
-			}
+	kinds := map[plan.Op]limiter.Kind{plan.Clone: limiter.Clones,
+		plan.PowerOn: limiter.Power, plan.PowerOff: limiter.Power, plan.Reset: limiter.Power, plan.ShutdownGuest: limiter.Power}
+	for _, op := range plan.Ops() {
+		want := cmp.Or(kinds[op], limiter.Others)
+		if got := workOf(&plan.Action{Op: op}, &plan.VCenterState{}); op != plan.ConfirmGone && (got.Kind != want || got.LatencyClass == "" && op != plan.Clone) {
+			t.Errorf("%s: %+v, want one of the %s", op, got, want)
 		}
 	}
 }

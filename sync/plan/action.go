@@ -146,6 +146,9 @@ func (op Op) TakesDown() bool {
 var ranks = []Op{CreateFolder, CreateQuarantine, Restamp, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
 	PowerOff, DeleteDisks, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
 
+// Ops returns all kinds of steps, in the order of their rank.
+func Ops() []Op { return slices.Clone(ranks) }
+
 // TakesAway reports whether the step removes something, so that no later step depends on it.
 func (op Op) TakesAway() bool { return slices.Index(ranks, op) >= slices.Index(ranks, Mark) }
 

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -86,10 +87,39 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 	}
 }
 
+// fieldsOfStamps are the fields of a VM that come from its stamp.
+func fieldsOfStamps(t *testing.T) (names []string) {
+	var s stamp.Stamp
+	for field, value := range reflect.ValueOf(&s).Elem().Fields() {
+		if !field.IsExported() {
+			continue
+		}
+		for ; value.Kind() == reflect.Struct && value.Type() != reflect.TypeFor[time.Time](); value = value.Field(0) {
+		}
+		switch value.Kind() {
+		case reflect.String:
+			value.SetString("x")
+		case reflect.Bool:
+			value.SetBool(true)
+		case reflect.Int, reflect.Int32, reflect.Int64:
+			value.SetInt(1)
+		case reflect.Struct:
+			value.Set(reflect.ValueOf(time.Unix(1, 0)))
+		default:
+			t.Fatalf("the stamp's %s has a type that this test doesn't know", field.Name)
+		}
+	}
+	for field, value := range reflect.ValueOf(s.Onto(plan.VM{})).Fields() {
+		if !value.IsZero() {
+			names = append(names, field.Name)
+		}
+	}
+	return names
+}
+
 func TestEachPropertyOfAVMThatIsReadIsUsed(t *testing.T) {
 	t.Parallel()
-	ofStamp := []string{"Ordinal", "Revision", "Generation", "Marked", "VCenter", "InstanceUUID", "Created", "Fingerprint", "Template", "MarkReason", "Quarantined", "Shutdown",
-		"Restarted", "Former", "MarkedAt", "Home", "Addresses", "Standby", "Prepared", "Disks", "Allocation", "ClonedFor", "Tagged"}
+	ofStamp := fieldsOfStamps(t)
 	ofAll := []string{"MoRef", "Reachable", "Unreachable", "IPs", "Host"}            // what follows from several properties, or from the object itself
 	later := []string{"UnreportedAddresses", "Reported", "IsTemplate", "Renumbered"} // what the inventory adds
 	table := sessiontest.Table[answer]{Kind: session.VMType, Of: (*answer).properties, Samples: map[string]any{
