@@ -113,6 +113,7 @@ func (w *world) trouble() {
 	if w.kube.group == nil || !w.troubledSince.IsZero() {
 		return
 	}
+	w.pass(2 * time.Second) // a status has whole seconds: within one, nothing tells whether a member was powered on before the group became unready
 	w.say("trouble: %+v", w.set.trouble)
 	w.troubledSince = time.Now()
 	for _, m := range w.vc.vms {
