@@ -263,6 +263,62 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 	})
 }
 
+// The folders that the server made for groups go with the last group that needs them; those that it didn't make, or that have an object or a permission,
+// stay.
+func TestFoldersThatNoGroupNeedsGo(t *testing.T) {
+	inRig(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		deep := "a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s/t"
+		exists := func(at string) bool {
+			_, err := r.find.Folder(within(t), at)
+			return err == nil
+		}
+		_, err := r.MakeFolder("/DC0/vm/teams")
+		r.must(err)
+		s := r.serve()
+		for range 2 {
+			g := s.group("web", 1)
+			g.Spec.Placement.Folder = deep
+			up(t, g)
+			remove(t, g)
+			eventually(t, patience, "no folder that the server made for the group is left", func() bool { return !exists("/DC0/vm/a") })
+		}
+		one, two := s.group("one", 1), s.group("two", 1)
+		one.Spec.Placement.Folder, two.Spec.Placement.Folder = "teams/shop", "teams/shop"
+		up(t, one)
+		up(t, two)
+		remove(t, one)
+		if !exists("/DC0/vm/teams/shop/vmgroups/default/two") {
+			t.Fatal("a group's folder is gone with another group")
+		}
+		_, err = r.MakeFolder("/DC0/vm/teams/shop/notes")
+		r.must(err)
+		remove(t, two)
+		eventually(t, patience, "the folder vmgroups is gone", func() bool { return !exists("/DC0/vm/teams/shop/vmgroups") })
+		if time.Sleep(time.Minute); !exists("/DC0/vm/teams/shop/notes") {
+			t.Error("a folder with another one in it is gone")
+		}
+		third := s.group("third", 1)
+		third.Spec.Placement.Folder = "teams/bank"
+		up(t, third)
+		r.must(r.Permit("/DC0/vm/teams/bank", "bank"))
+		remove(t, third)
+		eventually(t, patience, "the folder vmgroups is gone", func() bool { return !exists("/DC0/vm/teams/bank/vmgroups") })
+		if time.Sleep(time.Minute); !exists("/DC0/vm/teams/bank") {
+			t.Error("a folder is gone on which an admin has set a permission")
+		}
+		fourth := s.group("fourth", 1)
+		fourth.Spec.Placement.Folder = "teams/new"
+		up(t, fourth)
+		s.stop()
+		fourth.URL = r.serve().url
+		up(t, fourth)
+		remove(t, fourth)
+		if time.Sleep(time.Minute); !exists("/DC0/vm/teams/new/vmgroups/default") || exists("/DC0/vm/teams/new/vmgroups/default/fourth") {
+			t.Error("another process removed a folder that it didn't make, or left the group's")
+		}
+	})
+}
+
 // inCluster0 and inDC0 name the cluster and the datacenter that would otherwise be ambiguous to the server.
 func inCluster0(c *vsphere.Config, _ *loop.Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" }
 func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }

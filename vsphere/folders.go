@@ -88,6 +88,9 @@ func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectRef
 		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: parent, Name: name})
 		if err == nil {
 			folder = res.Returnval
+			if placementIn(f.action).Folder != "" { // a tenant can name any number of others; the root has one for each namespace
+				f.made.add(folder.Value, parent.Value)
+			}
 		}
 		return err
 	})

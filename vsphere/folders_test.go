@@ -48,8 +48,8 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 			if _, err := w.Find(path); err == nil || folderIn(placement) != "" {
 				t.Errorf("the folder %s still exists, or is known, after its removal", path)
 			}
-			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
-				t.Errorf("the folder of the namespace, above %s, was removed, too", path)
+			if _, err := w.Find(strings.TrimSuffix(path, "/web")); (err == nil) != (placement.Folder == "") {
+				t.Errorf("the folder of the namespace, above %s, is there: %t; want it if no spec named the folders above", path, err == nil)
 			}
 			p.do(creating(placement))
 			again := folderIn(placement)

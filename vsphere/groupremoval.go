@@ -88,6 +88,7 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 	if err != nil {
 		return g.explainRefusal(err)
 	}
+	g.removeEmptied(ctx, folder.Value, now.Parent)
 	return nil
 }
 

@@ -43,6 +43,7 @@ type parts struct {
 	removals  *removalcause.Finder
 	arrivals  *arrival.Finder
 	capacity  hosts.Capacity
+	made      madeFolders
 	// persistent manages the persistent disks of groups.
 	persistent *disks.Persistent
 	scanTook   atomic.Int64 // the duration of the last full inventory read of confirmGone, in nanoseconds

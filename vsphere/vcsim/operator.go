@@ -369,6 +369,14 @@ func (o *operator) reconfigureCluster(path string, change types.ClusterConfigSpe
 	return nil
 }
 
+// Permit gives a principal the read-only role on the folder at a path.
+func (o *operator) Permit(path, principal string) error {
+	return at(o.v, "permit on", path, func(f *simulator.Folder) types.BaseMethodFault {
+		f.Permission = append(f.Permission, types.Permission{Entity: &f.Self, Principal: principal, RoleId: -2, Propagate: true}) // -2 is read-only
+		return nil
+	})
+}
+
 // SetHostGroup creates a DRS host group in the cluster at a path, or changes its hosts. hosts are paths; without hosts, it removes the group.
 func (o *operator) SetHostGroup(clusterPath, name string, hosts ...string) error {
 	refs, err := o.v.findAll(hosts)
