@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
@@ -144,5 +146,28 @@ func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testin
 	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // from now on, the entry of spec.replace can be removed
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.CurrentReplicas != 2 || !r.Wants("web-1", plan.PowerOn) {
 		t.Errorf("%+v, %+v", r.Status.Members, r.Actions)
+	}
+}
+
+// Found by a randomized test (test/world, seed 740040132): another replica was replacing a member, which this one no longer saw. It marked the next one, so
+// that a fault of the new spec cost two.
+func TestNoOtherMemberIsReplacedWhileItIsUnknownWhatBecameOfOne(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		o := atWork(4)
+		o.Group.Generation++
+		o.Group.Spec.Template = "another"
+		three := intstr.FromInt32(3)
+		none := intstr.FromInt32(0)
+		o.Group.Spec.Update.MaxUnavailable, o.Group.Spec.Update.MaxSurge = &three, &none
+		if hidden {
+			o.State.VMs = slices.Delete(o.State.VMs, 3, 4)
+		}
+		marks := 0
+		for _, a := range planner.Make(o).Actions {
+			marks += map[bool]int{true: 1}[a.Op == plan.Mark]
+		}
+		if want := map[bool]int{false: 1, true: 0}[hidden]; marks != want {
+			t.Errorf("with a member that isn't seen (%t), %d members are marked; want %d", hidden, marks, want)
+		}
 	}
 }

@@ -24,7 +24,8 @@ import (
 //	no member can be made until an operator acts                       | none (isIrreplaceable)
 //	the last clone failed, and is tried again                          | only those with a mark
 //	the place of the member can't be filled again (refillable)         | not this member
-//	a member of the present spec is unfinished, or being made          | no member that may serve, but for healing
+//	a member of the present spec is unfinished, or being made, or what | no member that may serve, but for healing
+//	became of a member that vCenter doesn't show isn't known yet       |
 //	the successor exists: a finished extra member                      | this member
 //	a member of the same zone was cloned from this spec within an      | this member
 //	hour, and is finished
@@ -54,7 +55,8 @@ func (d *decision) findSuccessors() {
 			s.unfinished = true
 		}
 	}
-	s.unfinished = s.unfinished || len(d.arriving)+fillable > 0
+	lookedFor := slices.ContainsFunc(d.sets.notFound, func(m notFoundMember) bool { return m.hidden() }) // another replica may be replacing it
+	s.unfinished = s.unfinished || len(d.arriving)+fillable > 0 || lookedFor
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
 		s.reserve += int(oneIf(d.sets.fit(m)))
