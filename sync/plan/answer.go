@@ -43,6 +43,8 @@ type Answers struct {
 
 // Ask says which members of a group to probe, and how.
 type Ask struct {
+	// Namespace is that of the group. Groups of one namespace are one tenant's.
+	Namespace string
 	Readiness v1alpha1.Readiness
 	Members   []Asked
 	// Down are the moRefs of members that are not probed because they don't run or report no address.
@@ -75,6 +77,7 @@ func (o *Observed) Ask() (a Ask) {
 	if a.Readiness = o.Group.Spec.Readiness; !a.Readiness.Probes() || o.Finalizing || len(o.Group.Validate()) > 0 {
 		return Ask{}
 	}
+	a.Namespace = o.Group.Namespace
 	stored := meta.FindStatusCondition(o.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
 	a.Suppressed = stored != nil && stored.Status == metav1.ConditionTrue && stored.Reason == ReasonProbePathSuspected
 	ready := make(map[string]bool, len(o.Group.Status.Members))

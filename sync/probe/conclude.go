@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -13,15 +15,21 @@ import (
 // and ignores failures until one of them answers:
 //
 //	in a group of which several members answered before | all of them have reached failureThreshold, and none answered since
-//	in a group of which only one did                    | that one has, and so have those of all other groups that can be compared, or
-//	                                                    | those of two or more groups since the same minute
+//	in a group of which only one did                    | that one has, and so have two or more witnesses since the same minute, or all there
+//	                                                    | are, if they are the tenant's own
+//
+// Witnesses are the other groups with members that answered before, counted so that no tenant can be more than one for another: each group of the same
+// namespace is one, and all groups of another namespace together are one, which confirms only what all of them show. If all that may confirm the failure
+// is one other tenant, the member is silent later (lateTimes), because one tenant's groups can fail as they like.
 //
 // A group or member that never answered isn't compared with others: it is silent.
 
-// Groups fail together if at least manyGroups begin to fail within atOnce of each other.
 const (
-	manyGroups = 3
-	atOnce     = time.Minute
+	// A failure is the path's if manyFail witnesses, the group itself among them, begin to fail within atOnce of each other.
+	manyFail = 3
+	atOnce   = time.Minute
+	// lateTimes is how many times failureThreshold a member fails that is silent although another tenant's groups fail, too.
+	lateTimes = 3
 )
 
 // streak records how the newest tries of a member ended.
@@ -38,7 +46,7 @@ type streak struct {
 type path struct {
 	suspected bool
 	since     time.Time
-	beside    bool      // the path is suspected because other groups fail, too
+	beside    bool      // the path is suspected because of witnesses
 	answered  time.Time // when the newest successful try began
 }
 
@@ -123,27 +131,71 @@ func (p *Prober) compare(g *group, t *target) (silent, suspect bool) {
 		_, sure, _ := g.fails()
 		return false, sure
 	}
-	comparable, together, sure := 1, 1, 1
-	for _, other := range p.groups {
-		if other == g {
-			continue
-		}
-		since, often, any := other.fails()
-		if !any {
-			continue
-		}
-		comparable++
-		if !since.IsZero() && since.Sub(t.failing).Abs() <= atOnce {
-			together++
-			if often {
-				sure++
-			}
-		}
-	}
-	if comparable == 1 || together < manyGroups && t.beside {
+	own, strangers := p.witnesses(g, t.failing)
+	all := slices.Concat(own, strangers)
+	together, sure := 1+all.least(fails), 1+all.least(confirms)
+	switch {
+	case len(all) == 0, together < manyFail && t.beside:
 		return true, false
+	case sure >= manyFail, len(strangers) == 0 && sure == 1+len(all):
+		return false, true
 	}
-	return false, sure >= manyGroups || sure == comparable
+	return len(strangers) > 0 && 1+all.least(unasked) < manyFail && t.fail >= lateTimes*g.failures(), false
+}
+
+// testimony is what a witness shows of a failure, from the least to the most.
+type testimony int
+
+const (
+	denies   testimony = iota // it answered since, or began to fail at another time
+	unasked                   // it was not asked since
+	fails                     // it began to fail at once
+	confirms                  // and has failed failureThreshold times
+)
+
+type testimonies []testimony
+
+// least counts those that show at least that much.
+func (x testimonies) least(of testimony) (n int) {
+	for _, is := range x {
+		if is >= of {
+			n++
+		}
+	}
+	return n
+}
+
+// witnesses returns what the groups of the same namespace show of a failure that began at failing, and what each other namespace does.
+func (p *Prober) witnesses(g *group, failing time.Time) (own, strangers testimonies) {
+	byNamespace := map[string]testimony{}
+	for _, other := range p.groups {
+		shows, any := other.shows(failing)
+		switch {
+		case other == g || !any:
+		case other.namespace == g.namespace:
+			own = append(own, shows)
+		default:
+			if least, has := byNamespace[other.namespace]; has {
+				shows = min(shows, least)
+			}
+			byNamespace[other.namespace] = shows
+		}
+	}
+	return own, slices.Collect(maps.Values(byNamespace))
+}
+
+// shows is what the group shows of another's failure that began at failing; any reports whether it has members that can be compared.
+func (g *group) shows(failing time.Time) (is testimony, any bool) {
+	since, often, any := g.fails()
+	switch {
+	case since.IsZero() && !g.answered.After(failing):
+		return unasked, any
+	case since.IsZero() || since.Sub(failing).Abs() > atOnce:
+		return denies, any
+	case often:
+		return confirms, any
+	}
+	return fails, any
 }
 
 // alone reports whether no other member of the group can be compared with this one.

@@ -29,7 +29,7 @@ func (b *table) enter(uid, moRef string, settled bool, success, failure int) {
 	g := b.groups[types.UID(uid)]
 	if g == nil {
 		ok, bad := int32(success), int32(failure)
-		g = &group{targets: map[string]*target{}, readiness: v1alpha1.Readiness{SuccessThreshold: &ok, FailureThreshold: &bad}}
+		g = &group{namespace: namespaceOf(uid), targets: map[string]*target{}, readiness: v1alpha1.Readiness{SuccessThreshold: &ok, FailureThreshold: &bad}}
 		b.groups[types.UID(uid)] = g
 	}
 	g.targets[moRef] = &target{uid: types.UID(uid), moRef: moRef, streak: streak{settled: settled}}
@@ -38,6 +38,17 @@ func (b *table) enter(uid, moRef string, settled bool, success, failure int) {
 func (b *table) find(uid, moRef string) (*group, *target) {
 	g := b.groups[types.UID(uid)]
 	return g, g.targets[moRef]
+}
+
+// namespaceOf is the namespace of a group of a script: p, q and r are another tenant's, and each of x, y and z is one of yet another.
+func namespaceOf(uid string) string {
+	switch {
+	case strings.Contains("pqr", uid):
+		return "pqr"
+	case strings.Contains("xyz", uid):
+		return uid
+	}
+	return "team"
 }
 
 // play carries out a script, a second for each word: "a1+" is an answer of the member 1 of the group a, "a1-" a failure, and "a1x" forgets
@@ -129,6 +140,14 @@ func TestAMemberThatFailsIsSilentUnlessAllThatAnsweredFailTogether(t *testing.T)
 		{"the same, and it answers", "a1+ a2+ a1- a2- a1- a2- a2x a1+", "1 Answering"},
 		{"alone in its group, suspected beside another that is gone", "a1+ b1+ a1- b1- a1- b1- a1- b1x a1-", "1 Answering; suspected"},
 		{"alone in its group, suspected beside another that answers again", "a1+ b1+ a1- b1- a1- b1- a1- b1+ a1- a1- b1+ a1-", "1 Silent"},
+		{"alone in its namespace, and all groups of one other tenant fail", "a1+ p1+ q1+ r1+ a1- p1- q1- r1- a1- p1- q1- r1- a1- a1- a1-", "1 Answering"},
+		{"the same, three times as often", "a1+ p1+ q1+ r1+ a1- p1- q1- r1- a1- p1- q1- r1- a1- a1- a1- a1-", "1 Silent"},
+		{"the same, and a group of another tenant answers", "a1+ p1+ q1+ r1+ x1+ a1- p1- q1- r1- x1+ a1- p1- q1- r1-", "1 Silent"},
+		{"one other tenant is never asked", "a1+ p1+ q1+ r1+ a1- a1- a1- a1- a1- a1-", "1 Silent"},
+		{"one other tenant is never asked, and another fails", "a1+ p1+ q1+ x1+ a1- x1- a1- x1- a1- a1- a1- a1- a1-", "1 Answering"},
+		{"two other tenants fail at once", "a1+ p1+ x1+ a1- p1- x1- a1- p1- x1- a1-", "1 Answering; suspected"},
+		{"two other tenants fail at once, and one of them answers elsewhere", "a1+ p1+ q1+ x1+ a1- p1- x1- q1+ a1- p1- x1- a1-", "1 Silent"},
+		{"one other tenant fails, and a group of its own namespace", "a1+ b1+ p1+ q1+ a1- b1- p1- q1- a1- b1- p1- q1- a1-", "1 Answering; suspected"},
 		{"alone since the other of its group is gone", "a1+ a2+ b1+ a2x a1- b1+ a1-", "1 Silent"},
 	} {
 		uid := "a"

@@ -64,6 +64,7 @@ type Prober struct {
 
 // group is a group whose members are asked.
 type group struct {
+	namespace string
 	readiness v1alpha1.Readiness
 	until     time.Time // the end of the group's lease
 	targets   map[string]*target
@@ -132,7 +133,7 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	}
 	isNew := g == nil
 	if isNew {
-		g = &group{readiness: *ask.Readiness.DeepCopy(), targets: map[string]*target{}}
+		g = &group{namespace: ask.Namespace, readiness: *ask.Readiness.DeepCopy(), targets: map[string]*target{}}
 		p.groups[uid] = g
 	}
 	g.until, g.refused = until, map[string]netip.Addr{}
