@@ -2,7 +2,7 @@
 // probe "asking" a member.
 //
 // It probes only the addresses that vCenter reports for members of groups under lease, and only within the networks that the server's
-// settings allow. Config.AtOnce bounds the connections; each member and each address has one connection at a time. conclude.go says what
+// settings allow. Config.AtOnce bounds the connections; each member has one at a time, and so has each address, for the members of a namespace. conclude.go says what
 // follows from the answers.
 package probe
 
@@ -27,7 +27,7 @@ const (
 	// defaultAtOnce bounds the simultaneous connections of all groups. It is less than the number of files that a process may open (1,024, by
 	// default).
 	defaultAtOnce = 256
-	// addressGap is the shortest time between two connections to one address, however many members report it.
+	// addressGap is the shortest time between two connections to one address, however many members of a namespace report it.
 	addressGap = 100 * time.Millisecond
 	// soon bounds the time until a member that isn't ready is first asked.
 	soon = time.Second
@@ -40,7 +40,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Changed is called when a conclusion about a group changed.
 	Changed func(uid types.UID)
-	// AtOnce bounds the simultaneous connections.
+	// AtOnce bounds the simultaneous connections. One namespace's groups have half of them at most.
 	AtOnce int
 	// Jitter returns a time of at least 0 and less than most; nil draws at random.
 	Jitter  func(most time.Duration) time.Duration
@@ -55,11 +55,12 @@ type Prober struct {
 	wake  chan struct{}
 	tries sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
-	groups    map[types.UID]*group
-	due       dues
-	running   int
-	addresses map[netip.Addr]*pacing
+	mu          sync.Mutex // guards what follows
+	groups      map[types.UID]*group
+	due         dues
+	running     int            // tries
+	byNamespace map[string]int // of these
+	paces       map[place]*pacing
 }
 
 // group is a group whose members are asked.
@@ -75,16 +76,23 @@ type group struct {
 
 // target is a member that is asked.
 type target struct {
-	uid     types.UID
-	moRef   string
-	address netip.Addr
-	next    time.Time
-	gone    bool
-	down    bool // the member was down, and has not answered since
+	uid   types.UID
+	moRef string
+	place
+	next time.Time
+	gone bool
+	down bool // the member was down, and has not answered since
 	streak
 }
 
-// pacing limits the connections to one address, which several members may report.
+// place is an address that members of a namespace's groups report.
+type place struct {
+	namespace string
+	address   netip.Addr
+}
+
+// pacing limits the connections to one place, which several members may have. Members of other namespaces that report the address don't count: a tenant
+// can choose a port of another's member that accepts connections and says nothing.
 type pacing struct {
 	targets int
 	busy    bool
@@ -102,7 +110,7 @@ func New(cfg Config) *Prober {
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
-	p := &Prober{cfg: cfg, wake: make(chan struct{}, 1), groups: map[types.UID]*group{}, addresses: map[netip.Addr]*pacing{},
+	p := &Prober{cfg: cfg, wake: make(chan struct{}, 1), groups: map[types.UID]*group{}, byNamespace: map[string]int{}, paces: map[place]*pacing{},
 		tried: metrics.Probes.Counter(cfg.Metrics), took: metrics.ProbeDuration.Histogram(cfg.Metrics)}
 	gauge := func(m *metrics.Metric, read func() int) {
 		m.Gauge(cfg.Metrics, func(set func(float64, ...string)) {
@@ -173,7 +181,7 @@ func sameQuestion(a, b *v1alpha1.Readiness) bool {
 
 // add adds a member to those that are asked. was reports whether the member was down, and has not answered since.
 func (p *Prober) add(uid types.UID, g *group, m plan.Asked, was bool, now time.Time) {
-	t := &target{uid: uid, moRef: m.MoRef, address: m.Address, down: was || g.down[m.MoRef]}
+	t := &target{uid: uid, moRef: m.MoRef, place: place{g.namespace, m.Address}, down: was || g.down[m.MoRef]}
 	t.settled = m.Ready && !t.down
 	first := period(g)
 	if !t.settled {
@@ -181,10 +189,10 @@ func (p *Prober) add(uid types.UID, g *group, m plan.Asked, was bool, now time.T
 	}
 	t.next = now.Add(p.cfg.Jitter(first))
 	g.targets[m.MoRef] = t
-	at := p.addresses[m.Address]
+	at := p.paces[t.place]
 	if at == nil {
 		at = &pacing{}
-		p.addresses[m.Address] = at
+		p.paces[t.place] = at
 	}
 	at.targets++
 	p.due.add(t)
@@ -201,9 +209,9 @@ func (p *Prober) remove(g *group, t *target) {
 	}
 	t.gone = true
 	delete(g.targets, t.moRef)
-	if at := p.addresses[t.address]; at != nil {
+	if at := p.paces[t.place]; at != nil {
 		if at.targets--; at.targets == 0 && !at.busy {
-			delete(p.addresses, t.address)
+			delete(p.paces, t.place)
 		}
 	}
 }

@@ -299,8 +299,8 @@ func TestWhatIsKnownOfAMemberGoesWithItsAddressItsProbeItsLeaseAndItself(t *test
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if len(p.groups)+len(p.addresses)+len(p.due) > 0 {
-			t.Errorf("%d groups, %d addresses, %d due are left", len(p.groups), len(p.addresses), len(p.due))
+		if len(p.groups)+len(p.paces)+len(p.due) > 0 {
+			t.Errorf("%d groups, %d addresses, %d due are left", len(p.groups), len(p.paces), len(p.due))
 		}
 	})
 }
@@ -312,7 +312,9 @@ func TestConnectionsAreBoundedInAllAndToEachAddress(t *testing.T) {
 		for i := range 40 {
 			address := fmt.Sprintf("10.0.0.%d", i+1)
 			g.set(address+":80", "silence")
-			p.Ask(types.UID(fmt.Sprint("g", i)), asked(silent, false, address), time.Now().Add(time.Hour))
+			a := asked(silent, false, address)
+			a.Namespace = fmt.Sprint("team-", i%2)
+			p.Ask(types.UID(fmt.Sprint("g", i)), a, time.Now().Add(time.Hour))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -45,15 +45,16 @@ func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 		if t.gone {
 			continue
 		}
-		g, at := p.groups[t.uid], p.addresses[t.address]
+		g, at := p.groups[t.uid], p.paces[t.place]
 		switch {
 		case now.After(g.until):
 			p.drop(t.uid, g)
-		case at.busy, at.next.After(now):
+		case at.busy, at.next.After(now), p.byNamespace[t.namespace] >= p.share():
 			p.due.at(t, now.Add(addressGap+p.cfg.Jitter(time.Second)))
 		default:
 			at.busy, at.next = true, now.Add(addressGap)
 			p.running++
+			p.byNamespace[t.namespace]++
 			p.asks(g, t)
 			q := questionOf(&g.readiness, t.address)
 			p.tries.Go(func() { p.end(ctx, t, at, now, p.ask(ctx, q)) })
@@ -62,13 +63,20 @@ func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 	return 0, false
 }
 
+// share is how many connections the groups of one namespace can have at once: members that accept connections and say nothing leave the others to other
+// tenants.
+func (p *Prober) share() int { return max(1, p.cfg.AtOnce/2) }
+
 // end records how a try ended.
 func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time, o outcome) {
 	now := time.Now()
 	p.mu.Lock()
 	p.running--
-	if at.busy = false; at.targets == 0 && p.addresses[t.address] == at {
-		delete(p.addresses, t.address)
+	if p.byNamespace[t.namespace]--; p.byNamespace[t.namespace] == 0 {
+		delete(p.byNamespace, t.namespace)
+	}
+	if at.busy = false; at.targets == 0 && p.paces[t.place] == at {
+		delete(p.paces, t.place)
 	}
 	p.signal()
 	if ctx.Err() != nil { // the try was canceled, which says nothing about the member

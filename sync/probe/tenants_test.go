@@ -163,3 +163,47 @@ func TestWhateverOneTenantDoesItHidesNoDeadMemberOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// A tenant whose services accept connections and say nothing leaves connections to others.
+func TestOneTenantDoesNotUseUpTheConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, g := start(t, func(c *Config) { c.AtOnce, c.Jitter = 16, rand.N[time.Duration] })
+		hanging, long, often := byHTTP, int32(60), int32(1)
+		hanging.ProbeTimeoutSeconds, hanging.PeriodSeconds = &long, &often
+		for i := range 200 {
+			address := fmt.Sprintf("10.2.0.%d", i+1)
+			g.set(address+":80", "silence")
+			a := asked(hanging, true, address)
+			a.Namespace = "team-b"
+			p.Ask(types.UID(fmt.Sprint("hanging-", i)), a, time.Now().Add(24*time.Hour))
+		}
+		time.Sleep(5 * time.Minute)
+		x := tenant{namespace: "team-a", groups: 1, period: 10, threshold: 3}
+		at := x.ask(p, 1)[0]
+		g.set(at, ok)
+		time.Sleep(5 * time.Minute)
+		if n := g.count(at); n < 25 {
+			t.Errorf("a member was probed %d times in 5 minutes; want about 30", n)
+		}
+	})
+}
+
+// A guest can report the address of another tenant's member, and its tenant chooses a port that never answers.
+func TestOneTenantDoesNotKeepAnAddressBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, g := start(t, func(c *Config) { c.Jitter = rand.N[time.Duration] })
+		x := tenant{namespace: "team-a", groups: 1, period: 10, threshold: 3}
+		at := x.ask(p, 1)[0]
+		g.set(at, ok)
+		hanging, long, often := byHTTP, int32(60), int32(1)
+		hanging.ProbeTimeoutSeconds, hanging.PeriodSeconds = &long, &often
+		g.set("10.1.0.1:80", "silence")
+		a := asked(hanging, true, "10.1.0.1")
+		a.Namespace = "team-b"
+		p.Ask("hanging", a, time.Now().Add(24*time.Hour))
+		time.Sleep(10 * time.Minute)
+		if n := g.count(at); n < 50 {
+			t.Errorf("a member was probed %d times in 10 minutes; want about 60", n)
+		}
+	})
+}
