@@ -108,12 +108,16 @@ func (v *VCenter) Run(ctx context.Context) error {
 // State returns the known state of a group from memory; see Inventory.State.
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
-	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
-		fill := v.libraries.Fill
+	found := len(s.Template.Paths) > 0
+	if !ask.Preview && (found || ask.Finalizing) {
+		v.libraries.Leave(ref.UID)
+	}
+	if s.Template.Datacenter != "" && !found {
 		if ask.Preview || ask.Finalizing { // a group that is being deleted needs no template
-			fill = v.libraries.Peek
+			v.libraries.Peek(&s.Template, ask.Template, v.inventory.Complete)
+		} else {
+			v.libraries.Fill(ref.UID, &s.Template, ask.Template, v.inventory.Complete)
 		}
-		fill(&s.Template, ask.Template, v.inventory.Complete)
 	}
 	s.Stalled = v.inFlight.Stalled(ref.UID)
 	return s

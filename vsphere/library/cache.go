@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/retry"
@@ -27,7 +28,7 @@ const (
 	soonest = 10 * time.Second
 	// readTimeout bounds the reading of one item.
 	readTimeout = 30 * time.Second
-	// forgottenAfter is the time after which an item is forgotten that no group asks for.
+	// forgottenAfter is the time after which an item is forgotten that no group asks for, although one named it last.
 	forgottenAfter = 10 * time.Minute
 	// deployTimeout bounds a deployment, in which vCenter copies disks from the library.
 	deployTimeout = 2 * time.Hour
@@ -61,6 +62,7 @@ type Cache struct {
 
 	mu       sync.Mutex
 	items    map[string]*cachedItem // by text
+	named    map[types.UID]string   // the item that each group names
 	previews map[string]previewed   // by text
 }
 
@@ -82,10 +84,11 @@ type cachedItem struct {
 	found  Source      // empty if it was never found
 	unseen time.Time   // since when the inventory does not have the template of found; zero if it has it
 	fault  *plan.Fault // why there is no template
-	asked  time.Time
-	read   time.Time // when the last reading ended
-	again  bool      // whether to read it before readEvery has passed
-	logged string    // the reason of the last error in the log
+	groups int         // that name it
+	asked  time.Time   // when one last did
+	read   time.Time   // when the last reading ended
+	again  bool        // whether to read it before readEvery has passed
+	logged string      // the reason of the last error in the log
 
 	deploying bool           // whether a deployment of it runs
 	failed    *vcfault.Error // the error of the last deployment
@@ -96,7 +99,7 @@ type cachedItem struct {
 
 // New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
 func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, ovfs Deployer, changed func(), log zerolog.Logger) *Cache {
-	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*cachedItem{}, previews: map[string]previewed{}}
+	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*cachedItem{}, named: map[types.UID]string{}, previews: map[string]previewed{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -115,20 +118,17 @@ func Is(text string) bool {
 }
 
 // Fill completes t, a template that the inventory does not have under the name text, if text names an item of a content library.
-// complete fills in a template of which only the moRef is known, and reports whether the inventory has it. Fill makes no call.
-func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template) bool) {
+// complete fills in a template of which only the moRef is known, and reports whether the inventory has it. Fill makes no call. The item that the group
+// named before is no longer read, unless other groups name it.
+func (s *Cache) Fill(group types.UID, t *plan.Template, text string, complete func(*plan.Template) bool) {
 	if !Is(text) {
+		s.Leave(group)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	x := s.items[text]
-	if x == nil {
-		x = &cachedItem{}
-		s.items[text] = x
-		s.wakeUp()
-	}
+	x := s.nameItem(group, text)
 	x.asked = now
 	if x.found.MoRef == "" {
 		t.Fault = x.fault
@@ -152,6 +152,42 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 	if now.Sub(x.unseen) > 2*readEvery && x.read.After(x.unseen) {
 		t.Fault = &vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
 			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant the user System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.found.MoRef).Fault
+	}
+}
+
+// nameItem notes which item a group names. The caller holds mu.
+func (s *Cache) nameItem(group types.UID, text string) *cachedItem {
+	if s.named[group] != text {
+		s.leave(group)
+		x := s.items[text]
+		if x == nil {
+			x = &cachedItem{}
+			s.items[text] = x
+		}
+		x.groups++
+		s.named[group] = text
+		s.wakeUp()
+	}
+	return s.items[text]
+}
+
+// Leave notes that a group names no item.
+func (s *Cache) Leave(group types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(group)
+}
+
+// leave forgets the item that only this group names, unless the pause after its deployment must be kept. The caller holds mu.
+func (s *Cache) leave(group types.UID) {
+	text, names := s.named[group]
+	if !names {
+		return
+	}
+	delete(s.named, group)
+	x := s.items[text]
+	if x.groups--; x.groups == 0 && !x.deploying && x.failed == nil {
+		delete(s.items, text)
 	}
 }
 
@@ -284,6 +320,10 @@ func (s *Cache) next(now time.Time) (text string, wait time.Duration) {
 	for of, x := range s.items {
 		if now.Sub(x.asked) > forgottenAfter {
 			delete(s.items, of)
+			maps.DeleteFunc(s.named, func(_ types.UID, text string) bool { return text == of })
+			continue
+		}
+		if x.groups == 0 {
 			continue
 		}
 		left := time.Until(x.read.Add(readEvery))

@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -78,9 +80,12 @@ func inABubble(t *testing.T, test func(t *testing.T, d *desk)) {
 }
 
 // look returns the template that a group sees. there says whether the inventory has the VM template.
-func (d *desk) look(there bool) plan.Template {
+func (d *desk) look(there bool) plan.Template { return d.lookAs("web", "golden/ubuntu", there) }
+
+// lookAs is look of another group, for another item.
+func (d *desk) lookAs(group types.UID, text string, there bool) plan.Template {
 	t := plan.Template{Datacenter: "DC0"}
-	d.Fill(&t, "golden/ubuntu", func(t *plan.Template) bool {
+	d.Fill(group, &t, text, func(t *plan.Template) bool {
 		if there {
 			t.Paths = []string{"/DC0/vm/" + t.MoRef}
 		}
@@ -117,6 +122,57 @@ func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T
 		defer d.mu.Unlock()
 		if n, _ := d.counts(); n > 17 || len(d.items) != 0 {
 			t.Errorf("%d readings, and %d items are kept", n, len(d.items))
+		}
+	})
+}
+
+func TestOnlyItemsThatGroupsNameAreRead(t *testing.T) {
+	inABubble(t, func(t *testing.T, d *desk) {
+		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "none"))
+		for n := range 100 {
+			d.lookAs("a", fmt.Sprint("golden/", n), false)
+			d.lookAs("b", "golden/0", false)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		before, _ := d.counts()
+		for range 300 {
+			d.lookAs("a", "golden/99", false)
+			d.lookAs("b", "golden/0", false)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n, _ := d.counts(); n-before < 9 || n-before > 11 || len(d.items) != 2 {
+			t.Errorf("%d readings of two items in five minutes, and %d items are kept", n-before, len(d.items))
+		}
+		d.lookAs("a", "/DC0/vm/ubuntu", false)
+		d.Leave("b")
+		synctest.Wait()
+		if before, _ = d.counts(); len(d.items)+len(d.named) != 0 {
+			t.Errorf("%d items are kept, and %d names", len(d.items), len(d.named))
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n, _ := d.counts(); n != before {
+			t.Errorf("%d readings of items that no group names", n-before)
+		}
+	})
+}
+
+// An item that no group names any more keeps the pause after a deployment that failed.
+func TestAnItemThatNoGroupNamesKeepsThePauseOfItsDeployment(t *testing.T) {
+	inABubble(t, func(t *testing.T, d *desk) {
+		d.look(false)
+		d.mu.Lock()
+		d.items["golden/ubuntu"].failed, d.items["golden/ubuntu"].failures = vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable, "no"), 3
+		d.mu.Unlock()
+		d.lookAs("web", "golden/other", false)
+		time.Sleep(time.Minute)
+		d.look(false)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if x := d.items["golden/ubuntu"]; x.failures != 3 || x.groups != 1 {
+			t.Errorf("%d failures, named by %d groups; want 3 and 1", x.failures, x.groups)
 		}
 	})
 }
