@@ -15,6 +15,7 @@ type group struct {
 	ref        plan.Ref
 	lease      lease
 	schedule   schedule
+	edits      edits
 	folders    folders
 	turn       turn
 	runs       runs
@@ -27,7 +28,7 @@ type group struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), runs: runs{}, failures: failures{group: call.Group.UID, causes: causes{}, byVM: map[string]failure{}, crashLoops: map[string]crashLoop{}, undone: map[string]undone{}},
+	return &group{ref: call.Ref(), edits: newEdits(), runs: runs{}, failures: failures{group: call.Group.UID, causes: causes{}, byVM: map[string]failure{}, crashLoops: map[string]crashLoop{}, undone: map[string]undone{}},
 		answers: answers{awaited: map[plan.ChildKey]time.Time{}}}
 }
 
@@ -46,8 +47,12 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	g.sawAnswer(&call)
 	g.sawWrites(&call, now)
 	begins := g.lease.begins(&call)
-	if begins || g.lease.differs(&call) {
+	differs := g.lease.differs(&call)
+	if begins || differs {
 		g.failures.clear(!begins && g.lease.asks(&call))
+	}
+	if differs {
+		g.edits.edited(now)
 	}
 	g.lease.renew(call, now)
 	g.folders.blind = true // until vCenter is observed
@@ -84,6 +89,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 		g.lease.older = older{}
 	}
 	g.lease.call, g.lease.renewed, g.lease.claims = call, now, plan.ClaimsOf(call.Group)
+	g.edits.waits = false
 	if call.Finalizing && !g.lease.finalizing {
 		g.lease.finalizing, g.lease.finalizingSince = true, now
 	}
@@ -97,6 +103,9 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		FolderSeen: g.folders.seen, OwnFolders: slices.Concat(g.folders.own, g.folders.ofMembers), NewestStamp: g.lease.newestStamp,
 		Children: g.lease.call.Children, Related: g.lease.call.Related, ChildrenWantedSince: maps.Clone(g.answers.awaited), Emptied: g.lease.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now, Cascade: g.lease.call.Cascade, NewReplace: g.lease.newReplace,
+	}
+	if g.edits.waits && !g.lease.finalizing {
+		o.EditedTooOften = g.edits.since
 	}
 	if !g.lease.older.since.IsZero() {
 		last := g.lease.older.last

@@ -184,6 +184,9 @@ func (l *Loop) renew(call plan.Call) *exchange {
 		g = l.beginAgain(g, call)
 	}
 	taken := g.renew(call, now)
+	if wait := g.edits.due(now); wait > 0 {
+		l.queue.AddAfter(g.ref.UID, wait)
+	}
 	stale := l.checkSuspension(now)
 	if stale {
 		g.lease.expire(now, l.cfg.Lease)
@@ -311,6 +314,9 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 		l.mu.Unlock()
 		l.lookForStalled(g, now)
 		return
+	}
+	if g.edits.admit(now); g.edits.waits {
+		l.queue.AddAfter(uid, g.edits.due(now))
 	}
 	observed, calls, older, made := g.observe(l.cfg, now), g.lease.calls, g.lease.older.since, g.folders.made
 	l.mu.Unlock()

@@ -61,24 +61,24 @@ func (s *schedule) lively(now time.Time) bool { return s.busy || now.Sub(s.chang
 
 // calls are how many calls a second the server asks for. Loop.mu guards them.
 type calls struct {
-	lively, rest rate
+	lively, rest callRate
 	busy         int // the lively groups that are in progress, and whose turn has come
 	counted      time.Time
 }
 
 func newCalls() calls {
-	return calls{lively: rate{now: livelyMost, most: livelyMost}, rest: rate{now: restMost, most: restMost}}
+	return calls{lively: callRate{now: livelyMost, most: livelyMost}, rest: callRate{now: restMost, most: restMost}}
 }
 
-// rate is how many calls a second some groups share.
-type rate struct {
+// callRate is how many calls a second some groups share.
+type callRate struct {
 	now, most float64
 	groups    int       // that share it
 	heard     time.Time // when the last call came
 }
 
 // share is the time between two calls of each group.
-func (r *rate) share() time.Duration {
+func (r *callRate) share() time.Duration {
 	return time.Duration(float64(r.groups) / r.now * float64(time.Second))
 }
 
@@ -95,9 +95,9 @@ func (c *calls) pauses() (busy, others time.Duration) {
 	return max(busySoonest, busy), max(settledSoonest, time.Duration(float64(rest)/(c.lively.now-taken)*float64(time.Second)))
 }
 
-func (r *rate) lower() { r.now = max(1, r.now*.99) }
+func (r *callRate) lower() { r.now = max(1, r.now*.99) }
 
-func (r *rate) raise(now time.Time) {
+func (r *callRate) raise(now time.Time) {
 	r.now = min(r.now+max(callsStep, r.most*float64(now.Sub(r.heard))/float64(callsRegain)), r.most)
 }
 

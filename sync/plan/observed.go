@@ -48,6 +48,9 @@ type Observed struct {
 	NewestStamp int64
 	// FinalizingSince is when this process first learned that the group is finalizing, or no longer selected.
 	FinalizingSince time.Time
+	// EditedTooOften is since when the group has been edited more often than the server acts on, and the newest edit waits; zero if it doesn't. Then no
+	// step begins, and vCenter isn't asked for what the spec names.
+	EditedTooOften time.Time
 	// Older is the newest hook call, if Group is from an earlier one that it can't follow; nil otherwise.
 	Older *OlderCall
 	// Cascade is the deletion's propagation policy: see Call.

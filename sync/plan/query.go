@@ -67,6 +67,7 @@ func (o *Observed) Query() Query {
 		}
 	}
 	slices.Sort(ask.Taken)
+	ask.Preview = !o.EditedTooOften.IsZero()
 	return ask
 }
 

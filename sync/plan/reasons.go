@@ -13,6 +13,7 @@ const (
 	ReasonVCenterChanged      = "VCenterChanged"
 	ReasonOtherInstall        = "OtherInstall"
 	ReasonSuperseded          = "Superseded"
+	ReasonEditedTooOften      = "EditedTooOften"
 	ReasonTemplateNotFound    = "TemplateNotFound"
 	ReasonTemplateAmbiguous   = "TemplateAmbiguous"
 	ReasonNameConflict        = "NameConflict"

@@ -54,6 +54,9 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Block) {
 	if name := f.removedElsewhere(); name != "" {
 		return true, &plan.Block{Fault: plan.Fault{Reason: plan.ReasonSuperseded}, Removed: name}
 	}
+	if !f.EditedTooOften.IsZero() {
+		return true, &plan.Block{Fault: plan.Fault{Reason: plan.ReasonEditedTooOften}}
+	}
 	return true, nil
 }
 

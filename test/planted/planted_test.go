@@ -58,6 +58,7 @@ var (
 	disks     = layer{"./vsphere/disks", "."}
 	session   = layer{"./vsphere/session", "."}
 	hooks     = layer{"./sync/hook", "."}
+	library   = layer{"./vsphere/library", "."}
 )
 
 const fromOutside = "./test/promises"

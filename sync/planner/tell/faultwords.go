@@ -5,6 +5,7 @@ package tell
 
 import (
 	"fmt"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -25,7 +26,7 @@ func (d *Decision) inWords(who string, f *plan.Fault) *plan.Fault {
 	}
 	said := *f
 	switch f.Reason {
-	case plan.ReasonOtherInstall, plan.ReasonVCenterChanged, plan.ReasonSuperseded, plan.ReasonPlacementImmutable, plan.ReasonDisksImmutable, plan.ReasonTooManyDisks:
+	case plan.ReasonOtherInstall, plan.ReasonVCenterChanged, plan.ReasonSuperseded, plan.ReasonEditedTooOften, plan.ReasonPlacementImmutable, plan.ReasonDisksImmutable, plan.ReasonTooManyDisks:
 		said.Message = d.blockInWords(d.BlockedBy)
 	case plan.ReasonInventoryNotRead:
 		said.Message = "it is not known yet where the groups' folders are"
@@ -73,6 +74,9 @@ func (d *Decision) blockInWords(b *plan.Block) string {
 		return fmt.Sprintf(
 			"the group would have %d persistent disks, including the detached ones in status.disks, and can have at most %d: delete disks that you no longer need and name their ids in the annotation %s, or scale the group in",
 			b.Disks, v1alpha1.MaxPersistentDisks, v1alpha1.AnnotationGiveUpDisks)
+	case b.Reason == plan.ReasonEditedTooOften:
+		return fmt.Sprintf("since %s, the group has been edited, or asked to try again, more often than the server acts on: the newest edit takes effect within seconds; find out who edits it (docs/troubleshooting.md#editedtoooften)",
+			d.EditedTooOften.UTC().Format(time.RFC3339))
 	case b.Removed != "":
 		return fmt.Sprintf("%s was destroyed with the server's account, but not by this process: the server waits for the group's next hook call", b.Removed)
 	case d.Finalizing && d.Older != nil:

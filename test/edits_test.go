@@ -1,0 +1,106 @@
+package test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// floods are edits that make the server call vCenter each time. Each changes the group for the nth time.
+var floods = map[string]func(g *metacontroller.Group, n int){
+	"a new library item": func(g *metacontroller.Group, n int) {
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = fmt.Sprint("golden/item-", n) })
+	},
+	"try-again with a missing tag": func(g *metacontroller.Group, n int) {
+		if g.Annotations = map[string]string{v1alpha1.AnnotationTryAgain: fmt.Sprint(n)}; n == 0 {
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "backup", Name: "missing"}} })
+		}
+	},
+	"replicas 0 and 1": func(g *metacontroller.Group, n int) { g.Scale(int32(n % 2)) },
+}
+
+// total counts all calls to vCenter.
+func (r *rig) total() (n int) {
+	for _, of := range r.Calls() {
+		n += of
+	}
+	return n
+}
+
+// A group that is edited all the time has a budget of calls.
+func TestEditsBecomeABoundedNumberOfCalls(t *testing.T) {
+	t.Parallel()
+	for what, edit := range floods {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 100 * time.Millisecond}})
+				r.must(r.AddLibrary("golden"))
+				g := r.serve().group("web", 1)
+				up(t, g)
+				const each, lasts = 19 * time.Millisecond, time.Minute
+				before := 0
+				for n := range int(lasts / each) {
+					if edit(g, n); n == int(lasts/each/2) {
+						before = r.total()
+					}
+					_, err := g.Sync(within(t))
+					r.must(err)
+					time.Sleep(each)
+				}
+				during := float64(r.total()-before) / (lasts / 2).Seconds()
+				before = r.total()
+				time.Sleep(25 * time.Second)
+				before = r.total()
+				time.Sleep(time.Minute)
+				after := float64(r.total()-before) / time.Minute.Seconds()
+				if during > 5 || after > 2 { // without a budget: 210 and 0 of a library item, 168 and 1 of try-again, 10 and 0 of replicas
+					t.Errorf("%.1f calls a second while it is edited, and %.1f from 25 s later on; want at most 5 and 2", during, after)
+				}
+				if says := g.Status.LastMessage; !strings.Contains(says, "since 2000-01-01T00:0") || !strings.Contains(says, "more often than the server acts on") {
+					t.Errorf("the status says %q, and not since when the budget is used up", says)
+				}
+				if a, err := g.Sync(within(t)); err != nil || strings.Contains(a.Status.LastMessage, "more often") {
+					t.Errorf("the newest edit has no effect, %v after the last one: %q (%v)", time.Minute+25*time.Second, a.Status.LastMessage, err)
+				}
+				t.Logf("%.1f calls a second while it is edited, and %.1f from 25 s later on", during, after)
+			})
+		})
+	}
+}
+
+// The group whose budget of edits is used up is deleted at once, and its last edit has its effect within seconds.
+func TestTheLastOfManyEditsAndADeletionWaitNoLongerThanSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 10 * time.Millisecond}})
+		g := r.serve().group("web", 0)
+		flood := func() {
+			for n := range 100 {
+				g.Scale(int32(n % 2))
+				_, err := g.Sync(within(t))
+				r.must(err)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		flood()
+		g.Scale(3)
+		began := time.Now()
+		up(t, g)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("the group was up after %s; want at most 15 s", took)
+		}
+		flood()
+		began = time.Now()
+		remove(t, g)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("the group was gone after %s; want at most 15 s", took)
+		}
+	})
+}
