@@ -15,7 +15,7 @@ import (
 // floods are edits that make the server call vCenter each time. Each changes the group for the nth time.
 var floods = map[string]func(g *metacontroller.Group, n int){
 	"a new library item": func(g *metacontroller.Group, n int) {
-		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = fmt.Sprint("golden/item-", n) })
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = fmt.Sprint("golden/", g.Name, "-", n) })
 	},
 	"try-again with a missing tag": func(g *metacontroller.Group, n int) {
 		if g.Annotations = map[string]string{v1alpha1.AnnotationTryAgain: fmt.Sprint(n)}; n == 0 {

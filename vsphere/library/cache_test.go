@@ -35,6 +35,7 @@ func TestCutTakesALibraryAndAnItem(t *testing.T) {
 type desk struct {
 	*Cache
 	guard         sync.Mutex
+	takes         time.Duration // a reading
 	err           error
 	reads, called int
 }
@@ -57,6 +58,7 @@ func (d *desk) counts() (reads, called int) {
 func newDesk(t *testing.T) *desk {
 	d := &desk{err: errors.New("not set")}
 	d.Cache = New(func(context.Context, func(context.Context, *session.RESTSession) error) error {
+		time.Sleep(d.takes)
 		d.guard.Lock()
 		defer d.guard.Unlock()
 		d.reads++
@@ -156,6 +158,31 @@ func TestOnlyItemsThatGroupsNameAreRead(t *testing.T) {
 		if n, _ := d.counts(); n != before {
 			t.Errorf("%d readings of items that no group names", n-before)
 		}
+	})
+}
+
+// Groups that name another item all the time don't delay the readings for others: each has one item to be read.
+func TestGroupsThatNameOtherItemsAllTheTimeDelayNoOther(t *testing.T) {
+	inABubble(t, func(t *testing.T, d *desk) {
+		d.takes = 100 * time.Millisecond
+		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "none"))
+		for n := range 1000 {
+			for g := range 10 {
+				d.lookAs(types.UID(fmt.Sprint("flood-", g)), fmt.Sprint("golden/", g, "-", n), false)
+			}
+			if n < 600 {
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+			if f := d.look(false).Fault; f.Reason == vcfault.ReasonTemplateNotFound {
+				if took := time.Duration(n-600) * 50 * time.Millisecond; took > 10*time.Second {
+					t.Errorf("the item of another group was read after %s; want at most 10 s", took)
+				}
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Error("the item of another group was not read in 20 s")
 	})
 }
 
