@@ -56,7 +56,7 @@ func (f *far) begin() (any bool) {
 				continue
 			}
 			w := u.work(u.left)
-			if u.limiter != nil && !u.limiter.Permits(w, false) || u.limiter == nil && u.open >= u.fixed {
+			if u.limiter != nil && !u.limiter.Permits(w, 0) || u.limiter == nil && u.open >= u.fixed {
 				continue
 			}
 			t := &task{by: u, work: w, queued: f.now}

@@ -111,12 +111,8 @@ func New(most, begin int) *Limiter {
 // Used returns how many actions are running, without those that are suspended.
 func (l *Limiter) Used() int { return l.used - l.reserved }
 
-// Permits reports whether an action can begin. extra permits one action more than the limits.
-func (l *Limiter) Permits(w Work, extra bool) bool {
-	more := 0
-	if extra {
-		more = 1
-	}
+// Permits reports whether an action can begin. more permits so many actions more than the limits.
+func (l *Limiter) Permits(w Work, more int) bool {
 	return l.used < l.most+more && !slices.ContainsFunc(w.keys(), func(k key) bool { x := l.limits[k]; return x != nil && x.used >= x.size+more })
 }
 

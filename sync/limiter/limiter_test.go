@@ -81,12 +81,12 @@ func TestOnlyALimitThatIsUsedUpGrows(t *testing.T) {
 func TestOneKindDoesNotWaitForAnotherNorOneSourceForAnother(t *testing.T) {
 	l := New(64, 0)
 	begun(l, Work{Kind: Clones, Source: "host-1"}, Begin, noon)
-	if l.Permits(Work{Kind: Clones, Source: "host-1"}, false) || !l.Permits(Work{Kind: Clones, Source: "host-1"}, true) || !l.Permits(Work{Kind: Power}, false) {
+	if l.Permits(Work{Kind: Clones, Source: "host-1"}, 0) || !l.Permits(Work{Kind: Clones, Source: "host-1"}, 1) || !l.Permits(Work{Kind: Power}, 0) {
 		t.Errorf("got the limits %+v; want no clone from host-1 but one extra, and other kinds", l.Limits())
 	}
 	l = New(64, 0)
 	cut, _ := l.End(begun(l, Work{Kind: Clones, Source: "host-1"}, 10, noon)[0], noon, Outcome{Failed: true, Unanswered: true})
-	if cut == nil || cut.Source != "host-1" || cut.Size != 8 || l.Permits(Work{Kind: Clones, Source: "host-1"}, false) || !l.Permits(Work{Kind: Clones, Source: "host-2"}, false) {
+	if cut == nil || cut.Source != "host-1" || cut.Size != 8 || l.Permits(Work{Kind: Clones, Source: "host-1"}, 0) || !l.Permits(Work{Kind: Clones, Source: "host-2"}, 0) {
 		t.Errorf("%+v, %+v", cut, l.Limits())
 	}
 }
@@ -107,11 +107,11 @@ func TestTheMaximumBoundsAllKindsTogether(t *testing.T) {
 	l := New(10, 0)
 	begun(l, Work{Kind: Clones}, 8, noon)
 	begun(l, Work{Kind: Power}, 2, noon)
-	if l.Permits(Work{Kind: Others}, false) || !l.Permits(Work{Kind: Others}, true) {
+	if l.Permits(Work{Kind: Others}, 0) || !l.Permits(Work{Kind: Others}, 1) {
 		t.Error("with 10 of 10 slots used, Permits is true, or false for one extra")
 	}
 	l.Reserve(Work{Kind: Others})
-	if l.Permits(Work{Kind: Others}, true) {
+	if l.Permits(Work{Kind: Others}, 1) {
 		t.Error("with 10 of 10 slots and the extra one used, Permits is true for one extra")
 	}
 	l.Unreserve(Work{Kind: Others})
@@ -124,10 +124,10 @@ func TestASuspendedActionTakesNoRoomAndCutsALimitOnlyIfThatIsForLoad(t *testing.
 	l, w := New(8, 0), Work{Kind: Clones, Source: "host-1"}
 	all := begun(l, w, 8, noon)
 	later := noon.Add(10 * time.Minute)
-	if l.Suspend(all[0], later, "") != nil || !l.Permits(w, false) {
+	if l.Suspend(all[0], later, "") != nil || !l.Permits(w, 0) {
 		t.Error("a question says nothing about the load")
 	}
-	if cut := l.Suspend(all[1], later, "a task made no progress"); cut == nil || cut.Source != "host-1" || cut.Size != 6 || l.Permits(w, false) {
+	if cut := l.Suspend(all[1], later, "a task made no progress"); cut == nil || cut.Source != "host-1" || cut.Size != 6 || l.Permits(w, 0) {
 		t.Errorf("got the cut %+v of the limits %+v; want 6 for host-1, used up", cut, l.Limits())
 	}
 	l.Resume(all[0])

@@ -54,7 +54,7 @@ type Prober interface {
 // Config are the loop's settings. Metrics, Who, Prober, Jitter and Ticks can be nil.
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing in progress, so that a
-	// small group never waits behind a large one: the bound is Slots + 1. How many there are of each kind is found within that bound,
+	// small group never waits behind a large one, and another for namespaces that have nothing in progress: the bound is Slots + 2. How many there are of each kind is found within that bound,
 	// beginning with Begin (0: limiter.Begin).
 	Slots, Begin int
 	// Lease is how long a hook call permits acting; Resync is how often Metacontroller calls for a settled group.
@@ -87,11 +87,12 @@ type Loop struct {
 
 	mu         sync.Mutex
 	groups     map[types.UID]*group
-	limiter    *limiter.Limiter     // of the slots
-	causes     causes               // why steps fail
-	failing    map[limiter.Kind]int // steps that run although they would probably fail (wouldFail)
-	waiting    []types.UID          // groups that found no slot, in the order of wait
-	swept      time.Time            // when groups to be forgotten were looked for last
+	limiter    *limiter.Limiter  // of the slots
+	causes     causes            // why steps fail
+	failing    map[kindOfOne]int // steps that run although they would probably fail (wouldFail)
+	working    map[string]int    // steps that have a slot, or for which one is reserved, by namespace
+	waiting    []types.UID       // groups that found no slot, in the order of wait
+	swept      time.Time         // when groups to be forgotten were looked for last
 	suspension suspension
 	calls      calls
 	began      time.Time // when the process began
@@ -105,7 +106,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, failing: map[limiter.Kind]int{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, failing: map[kindOfOne]int{}, working: map[string]int{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -402,14 +403,15 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	a.Again = g.failures.undoneSince(a.Key, change, now)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
+		count(l.working, g.ref.Namespace, 1)
 		if a.Op != plan.CreateFolder {
 			g.turn.steps++
 			g.turn.passed = 0
 		}
 	}
 	if run.slot != nil && g.turn.failing {
-		run.failing = work.Kind
-		l.failing[work.Kind]++
+		run.failing = &kindOfOne{work.Kind, g.ref.Namespace}
+		l.countFailing(*run.failing, 1)
 	}
 	if run.cause != nil { // others follow once the cause is past
 		l.wakeAll(run.cause, run.passes.Sub(now)+time.Millisecond)

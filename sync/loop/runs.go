@@ -18,7 +18,7 @@ type run struct {
 	began    time.Time
 	slot     *limiter.Running // nil: it takes none
 	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
-	failing  limiter.Kind     // under which it counts in Loop.failing; empty if it does not
+	failing  *kindOfOne       // under which it counts in Loop.failing; nil if it does not
 	outdated bool             // it began before the group was finalizing
 	change   string           // what it changes, if that is to stay (changeOf)
 	undoers  string           // who undid that change the last time (plan.StepResult)

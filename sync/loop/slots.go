@@ -49,10 +49,28 @@ func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 	return w
 }
 
-// free reports whether there is a slot for that work that is neither taken nor reserved for a group that waited: one of the slots, or the
-// extra one for a group that has nothing in progress. The caller holds l.mu.
-func (l *Loop) free(g *group, w limiter.Work) bool {
-	return l.limiter.Permits(w, g.runs.atWork() == 0)
+// free reports whether there is a slot for that work that is neither taken nor reserved for a group that waited: one of the slots, or one beyond them.
+// The caller holds l.mu.
+func (l *Loop) free(g *group, w limiter.Work) bool { return l.limiter.Permits(w, l.beyond(g)) }
+
+// beyond is how many steps beyond the slots can run with one of the group: one more if nothing of the group is in progress, and another if nothing of its
+// namespace is, because the groups of one tenant can take all others. A slot that becomes free is then for a group of such a namespace, if one waits, wherever
+// in the queue it is. The caller holds l.mu.
+func (l *Loop) beyond(g *group) int {
+	switch {
+	case l.working[g.ref.Namespace] == 0:
+		return 2
+	case g.runs.atWork() == 0:
+		return 1
+	}
+	return 0
+}
+
+// count changes a number of steps.
+func count[K comparable](of map[K]int, key K, by int) {
+	if of[key] += by; of[key] == 0 {
+		delete(of, key)
+	}
 }
 
 // wouldFail reports whether all of a group's actions would probably fail: they failed before, or those of other groups do, for causes that these
@@ -66,9 +84,26 @@ func (l *Loop) wouldFail(g *group, actions []plan.Action) bool {
 
 // holdsBack reports whether a group leaves the free slots to others. Of many groups that are applied while a datastore is full, each tries to clone
 // once; of many whose steps fail without a cause in common, each tries again at its own pace. All these tries of one kind take no more than half of the
-// slots. The kinds don't share that half: a power-on that failed for a moment must not wait for clones that fail after minutes. The caller holds l.mu.
+// slots, and one more for a namespace that has none. The kinds don't share that half: a power-on that failed for a moment must not wait for clones that
+// fail after minutes. The caller holds l.mu.
 func (l *Loop) holdsBack(g *group, k limiter.Kind) bool {
-	return g.turn.failing && l.failing[k] >= l.failingMost()
+	most := l.failingMost()
+	if l.failing[kindOfOne{k, g.ref.Namespace}] == 0 {
+		most++
+	}
+	return g.turn.failing && l.failing[kindOfOne{kind: k}] >= most
+}
+
+// kindOfOne is a kind of steps of one namespace or, if that is empty, of all.
+type kindOfOne struct {
+	kind      limiter.Kind
+	namespace string
+}
+
+// countFailing counts a step of a namespace that would probably fail. The caller holds l.mu.
+func (l *Loop) countFailing(of kindOfOne, by int) {
+	count(l.failing, of, by)
+	count(l.failing, kindOfOne{kind: of.kind}, by)
 }
 
 // failingMost is how many steps of a kind that would probably fail can run.
@@ -77,9 +112,9 @@ func (l *Loop) failingMost() int { return max(1, l.cfg.Slots/2) }
 // settle notes that a step no longer counts as one that would probably fail: it has ended, or has run for longer than it took to fail, or its task
 // makes no progress and may never end. The caller holds l.mu.
 func (l *Loop) settle(r *run) {
-	if r.failing != "" {
-		l.failing[r.failing]--
-		r.failing = ""
+	if r.failing != nil {
+		l.countFailing(*r.failing, -1)
+		r.failing = nil
 	}
 }
 
@@ -154,7 +189,7 @@ func (g *group) queues() bool { return g.turn.waits != nil && g.awaitsTurn() && 
 func (l *Loop) next() {
 	type asked struct {
 		limiter.Work
-		extra bool
+		beyond int
 	}
 	refused := map[asked]bool{} // thousands of groups may wait for the same
 	l.waiting = slices.DeleteFunc(l.waiting, func(uid types.UID) bool {
@@ -166,12 +201,13 @@ func (l *Loop) next() {
 			if l.holdsBack(g, w.Kind) {
 				continue
 			}
-			ask := asked{w, g.runs.atWork() == 0}
+			ask := asked{w, l.beyond(g)}
 			if refused[ask] {
 				continue
 			}
 			if l.free(g, w) {
 				l.limiter.Reserve(w)
+				count(l.working, g.ref.Namespace, 1)
 				g.turn.reserved, g.turn.waits = &w, nil
 				l.queue.Add(uid)
 				return true
@@ -186,6 +222,7 @@ func (l *Loop) next() {
 func (l *Loop) handOff(g *group) {
 	if g != nil && g.turn.reserved != nil {
 		l.limiter.Unreserve(*g.turn.reserved)
+		count(l.working, g.ref.Namespace, -1)
 		g.turn.reserved = nil
 	}
 }
@@ -193,7 +230,9 @@ func (l *Loop) handOff(g *group) {
 // returned frees the slot of an action that has ended, and tells the limiter how the action went. The caller holds l.mu.
 func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.StepResult, now time.Time) {
 	if r := g.runs[a.Key]; r.slot != nil {
-		l.settle(r)
+		if l.settle(r); r.stalled == nil {
+			count(l.working, g.ref.Namespace, -1)
+		}
 		l.tellCut(l.limiter.End(r.slot, now, limiter.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}))
 		r.slot = nil
 	}
@@ -218,7 +257,7 @@ func (l *Loop) waitsFor(g *group) (all []plan.Limit) {
 	}
 	if at := slices.IndexFunc(g.turn.waits, func(w limiter.Work) bool { return l.holdsBack(g, w.Kind) }); at >= 0 {
 		most := l.failingMost()
-		all = append(all, plan.Limit{Of: "steps that failed before or fail for other groups", Now: most, Most: most, Running: l.failing[g.turn.waits[at].Kind], Reason: "the other slots are for steps that may succeed"})
+		all = append(all, plan.Limit{Of: "steps that failed before or fail for other groups", Now: most, Most: most, Running: l.failing[kindOfOne{kind: g.turn.waits[at].Kind}], Reason: "the other slots are for steps that may succeed"})
 	}
 	return all
 }

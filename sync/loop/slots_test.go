@@ -51,6 +51,45 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 	})
 }
 
+// However many groups another tenant has, the steps of a tenant that has nothing in progress don't wait for theirs. Of several such tenants, one has the
+// slot that is kept for them, and the others wait for the next that is free.
+func TestATenantThatHasNothingInProgressWaitsForNoOther(t *testing.T) {
+	m, cfg := newModel(10*time.Minute), day
+	cfg.Slots = 8
+	bubble(t, m, cfg, func(t *testing.T, l hooks) {
+		var calls []plan.Call
+		for i := range 100 {
+			calls = append(calls, call(fmt.Sprint("other", i), 1))
+		}
+		syncing(l, time.Minute, calls...)
+		began := time.Now()
+		for i := range 6 {
+			web := call(fmt.Sprint("web", i), 1)
+			web.Group.Namespace = fmt.Sprint("team-", i)
+			calls = append(calls, web)
+		}
+		for i, of := range calls[100:] {
+			until(t, 24*time.Hour, of.Group.Name+" is up", func() bool {
+				syncing(l, 3*time.Second, calls...)
+				_, on := m.members(of.Ref())
+				return on == 1
+			})
+			if took := time.Since(began); i == 0 && took > 11*time.Minute || took > 22*time.Minute {
+				t.Errorf("beside 100 groups of another tenant, %s was up after %s; want one clone of 10 m, and of later ones two", of.Group.Name, took)
+			}
+		}
+		l.mu.Lock()
+		running, peak := 0, m.peak
+		for _, n := range l.working {
+			running += n
+		}
+		l.mu.Unlock()
+		if running != m.running() || peak > cfg.Slots+2 {
+			t.Errorf("%d steps are counted of %d that run, and %d ran at once; want at most %d", running, m.running(), peak, cfg.Slots+2)
+		}
+	})
+}
+
 // The group has a running clone, so it can't take the extra slot, which only an idle group can take.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 	for name, c := range map[string]struct{ begin, clones int }{"the clones' limit is reached": {8, 8}, "clones take all that --slots permits them": {16, 15}} {

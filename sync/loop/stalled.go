@@ -22,6 +22,9 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 		fault, stands := stalled[vm]
 		switch {
 		case stands:
+			if r.stalled == nil {
+				count(l.working, g.ref.Namespace, -1)
+			}
 			r.stalled = &fault
 			l.settle(r)
 			why := ""
@@ -31,6 +34,7 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 			l.tellCut(l.limiter.Suspend(r.slot, time.Now(), why), limiter.Stalled)
 		case r.stalled != nil:
 			r.stalled = nil
+			count(l.working, g.ref.Namespace, 1)
 			l.limiter.Resume(r.slot)
 		}
 	}
