@@ -44,6 +44,8 @@ type Work struct {
 	Source, Target string
 	// LatencyClass groups work that takes about as long, to compare durations.
 	LatencyClass string
+	// Tenant is whose work it is. No limit depends on it.
+	Tenant string
 }
 
 // Outcome is how an action ended.
@@ -204,7 +206,7 @@ func (l *Limiter) congestion(r *Running, now time.Time, o Outcome) (c Congestion
 		ran = now.Sub(r.began)
 	}
 	x := l.latency(r.work, now)
-	slow := !o.Failed && !r.stalled && x.add(r.began, o.Queued, ran)
+	slow := !o.Failed && !r.stalled && x.add(r.work.Tenant, r.began, now, o.Queued, ran) && !l.contradicted(r)
 	switch {
 	case o.Overload != "":
 		return Overload, "vCenter reported " + o.Overload, cutTo
@@ -213,11 +215,29 @@ func (l *Limiter) congestion(r *Running, now time.Time, o Outcome) (c Congestion
 	case o.Queued > queuedMost:
 		return Queued, "vCenter queued a task for " + inSeconds(o.Queued), min(cutLeast, float64(x.ran)/float64(x.queued+x.ran))
 	case slow:
-		why, keep = "tasks took "+inSeconds(x.usual)+" instead of "+inSeconds(x.known()), float64(x.known())/float64(x.usual)
+		usual := x.usual[r.work.Tenant]
+		why, keep = "tasks took "+inSeconds(usual)+" instead of "+inSeconds(x.known()), float64(x.known())/float64(usual)
 		x.cut(now, l.limit(r.work.keys()[0]).size <= floor)
 		return Slow, why, keep
 	}
 	return "", "", 0
+}
+
+// contradicted reports whether an action of another tenant, which counts against the same limit and ended while this one ran, was not slow: then vCenter
+// queued neither.
+func (l *Limiter) contradicted(r *Running) bool {
+	limit := r.work.keys()[0]
+	for w, x := range l.latencies {
+		if w.keys()[0] != limit {
+			continue
+		}
+		for tenant, at := range x.ended {
+			if tenant != r.work.Tenant && at.After(r.began) && !x.slow(tenant) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // cut lowers one of an action's limits: the narrowest, or, for a clone, its target's, if clones to that target meet congestion much more
@@ -247,8 +267,9 @@ func (l *Limiter) limit(k key) *limit {
 }
 
 func (l *Limiter) latency(w Work, now time.Time) *latency {
+	w.Tenant = ""
 	if l.latencies[w] == nil {
-		l.latencies[w] = &latency{}
+		l.latencies[w] = newLatency()
 	}
 	l.latencies[w].last = now
 	return l.latencies[w]

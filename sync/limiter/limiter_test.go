@@ -62,6 +62,43 @@ func TestOneSlowActionIsNoCongestionAndTwoInARowAre(t *testing.T) {
 	}
 }
 
+// A tenant can make its actions slow, and some of them fast. They cut no limit while others' are fast.
+func TestOneTenantsSlowActionsCutNoLimitOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		why          string
+		other        time.Duration // that the other tenant's actions take
+		class        string        // of these
+		want, atMost int
+	}{
+		{"the other's are fast", 10 * time.Second, "reconfigure", Begin, Begin},
+		{"the other's, of another class, are fast", 4 * time.Second, "move", Begin, Begin},
+		{"the other's are slow, too", 100 * time.Second, "reconfigure", floor, 4},
+		{"the other has none", 0, "reconfigure", floor, 4},
+	} {
+		l := New(64, 0)
+		now := noon
+		for range 5 {
+			l.End(l.Begin(Work{Kind: Others, LatencyClass: c.class, Tenant: "team-a"}, now), now.Add(4*time.Second), Outcome{Ran: min(c.other, 10*time.Second)})
+			now = now.Add(time.Minute)
+		}
+		for i := range 200 {
+			took := 10 * time.Second
+			if i%10 > 2 {
+				took = 100 * time.Second
+			}
+			slow := l.Begin(Work{Kind: Others, LatencyClass: "reconfigure", Tenant: "team-b"}, now)
+			if c.other > 0 {
+				l.End(l.Begin(Work{Kind: Others, LatencyClass: c.class, Tenant: "team-a"}, now), now.Add(c.other), Outcome{Ran: c.other})
+			}
+			now = now.Add(101 * time.Second)
+			l.End(slow, now, Outcome{Ran: took})
+		}
+		if n := ofKind(l, Others); n.Size < c.want || n.Size > c.atMost {
+			t.Errorf("%s: the limit is %d (%s); want %d to %d", c.why, n.Size, n.Why, c.want, c.atMost)
+		}
+	}
+}
+
 func TestOnlyALimitThatIsUsedUpGrows(t *testing.T) {
 	l, w := New(64, 0), Work{Kind: Power}
 	for range 100 {

@@ -402,6 +402,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 	run.change = change
 	a.Again = g.failures.undoneSince(a.Key, change, now)
 	if takesSlot(&a) {
+		work.Tenant = g.ref.Namespace
 		run.slot = l.limiter.Begin(work, now)
 		count(l.working, g.ref.Namespace, 1)
 		if a.Op != plan.CreateFolder {

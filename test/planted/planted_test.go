@@ -59,6 +59,7 @@ var (
 	session   = layer{"./vsphere/session", "."}
 	hooks     = layer{"./sync/hook", "."}
 	library   = layer{"./vsphere/library", "."}
+	limits    = layer{"./sync/limiter", "."}
 )
 
 const fromOutside = "./test/promises"
