@@ -162,7 +162,7 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 		g.down[moRef] = true
 	}
 	if isNew && ask.Suppressed {
-		g.suspect(now, false)
+		g.suspect(now, len(ask.Members) == 1)
 	}
 	for moRef, t := range g.targets {
 		if !stay[moRef] {

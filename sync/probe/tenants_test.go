@@ -207,3 +207,19 @@ func TestOneTenantDoesNotKeepAnAddressBusy(t *testing.T) {
 		}
 	})
 }
+
+// The status of a group of one says that the path was suspected. After a restart of the server, answers of others end that, as without a restart.
+func TestASuspicionOfAGroupOfOneEndsAfterARestartToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, g := start(t)
+		for i := range 3 {
+			x := tenant{namespace: fmt.Sprint("other-", i), groups: 1, period: 10, threshold: 3}
+			g.set(x.ask(p, 10+i)[0], ok)
+		}
+		a := asked(byTCP, true, "10.1.0.1")
+		a.Namespace, a.Suppressed = "team-a", true
+		p.Ask("a", a, time.Now().Add(24*time.Hour))
+		time.Sleep(2 * time.Minute)
+		expect(t, p, byTCP, "vm-0 Silent (connection refused)")
+	})
+}
