@@ -84,7 +84,7 @@ var guarded = map[string]string{
 // pure are the standard packages that the planner, sync/plan, sync/retry and the limiter can import. These packages depend only on their arguments, so they use
 // no context, clock, logger, I/O or goroutine.
 var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "math",
-	"net/netip", "net/url", "regexp", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8"}
+	"net/netip", "net/url", "regexp", "slices", "strconv", "strings", "time", "unicode", "unicode/utf16", "unicode/utf8"}
 
 func TestImportsRunOneWay(t *testing.T) {
 	seen, used := map[string]bool{}, map[string]bool{}

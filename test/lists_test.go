@@ -19,6 +19,7 @@ var boundedLists = map[string]string{
 	"api/v1alpha1/validate_hardware.go validateExtraConfig": "the reserved keys are constants",
 	"api/v1alpha1/validate_networks.go validateGateways":    "a gateway for each network, which the schema bounds",
 	"vsphere/tagging/watch.go namesIn":                      "the words of one name",
+	"vsphere/tagging/watch.go Names":                        "the words of one name",
 	"sync/plan/scope.go ScopeKey":                           "two words",
 	"sync/plan/printable.go SentencesAtMost":                "it bounds the list",
 	"sync/plan/event.go EventOf":                            "what is hashed is no text for people",
