@@ -41,8 +41,10 @@ func (b bounds) checked(res *http.Response, err error) (*http.Response, error) {
 		return nil, err
 	}
 	res.Status = fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)) // the server's own text can be anything
-	if res.Request != nil && hasNoValues(res.Request.Context()) {
-		res.Body = newValueless(res.Body)
+	if res.Request != nil {
+		if all := omitted(res.Request.Context()); len(all) > 0 {
+			res.Body = newOmitter(res.Body, all)
+		}
 	}
 	body := &boundedBody{ReadCloser: res.Body, bounds: b, beyond: endless}
 	if isLoggedIn(res.Request) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"strings"
 	"testing"
@@ -16,12 +17,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/thin"
 )
 
-// withoutValuesOf returns an answer without its values. It fails if the result depends on how the answer is cut into parts.
-func withoutValuesOf(t *testing.T, text string) string {
+// values are what WithoutValues omits.
+var values = omitted(WithoutValues(context.Background()))
+
+// without returns an answer without some elements. It fails if the result depends on how the answer is cut into parts.
+func without(t *testing.T, all []Omission, text string) string {
 	t.Helper()
 	whole := ""
 	for _, cut := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
-		left, err := io.ReadAll(newValueless(io.NopCloser(cut(strings.NewReader(text)))))
+		left, err := io.ReadAll(newOmitter(io.NopCloser(cut(strings.NewReader(text))), all))
 		must.Succeed(t, err)
 		if whole != "" && string(left) != whole {
 			t.Fatalf("in parts, %q is left, and as a whole %q, want the same", left, whole)
@@ -42,9 +46,32 @@ func TestTheValuesOfAnAnswerAreDroppedAndNothingElse(t *testing.T) {
 		`</val><a>1</a><val>2`:                                                        `<a>1</a>`,
 		``:                                                                            ``,
 	} {
-		if got := withoutValuesOf(t, text); got != want {
+		if got := without(t, values, text); got != want {
 			t.Errorf("%q: %q, not %q", text, got, want)
 		}
+	}
+}
+
+func TestAnElementIsKeptByItsTypeAndName(t *testing.T) {
+	t.Parallel()
+	all := []Omission{{Element: "rule", Unless: func(kind, name string) bool { return name == "ours" || kind == "Host" }}, {Element: "das"}}
+	long := strings.Repeat("x", heldMost)
+	for text, want := range map[string]string{
+		`<a><rule xsi:type="A"><key>1</key><name>theirs</name><vm>1</vm><vm>2</vm></rule><b/></a>`: `<a><b/></a>`,
+		`<a><rule xsi:type="A"><key>1</key><name>ours</name><vm>1</vm></rule><b/></a>`:             `<a><rule xsi:type="A"><key>1</key><name>ours</name><vm>1</vm></rule><b/></a>`,
+		`<a><rule xsi:type="v:Host"><name>theirs</name><vm/></rule></a>`:                           `<a><rule xsi:type="v:Host"><name>theirs</name><vm/></rule></a>`,
+		`<a><rule><of><name>ours</name></of><name> theirs </name></rule></a>`:                      `<a></a>`, // another element's name
+		`<a><rule><name>theirs</name><name>ours</name></rule><rule/><rule>1</rule></a>`:            `<a><rule/><rule>1</rule></a>`,
+		`<a><rule><name>theirs</name><rule><name>ours</name></rule>2</rule>3</a>`:                  `<a>3</a>`,
+		`<a><rule><name/><name>ours</name>1</rule><das><rule><name>ours</name></rule></das></a>`:   `<a><rule><name/><name>ours</name>1</rule></a>`,
+		`<a><rule>` + long + `<name>theirs</name></rule></a>`:                                      `<a><rule>` + long + `<name>theirs</name></rule></a>`,
+	} {
+		if got := without(t, all, text); got != want {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+	if left, err := io.ReadAll(newOmitter(io.NopCloser(strings.NewReader("<a "+strings.Repeat("b", 1<<20))), all)); err == nil {
+		t.Errorf("a tag without an end leaves %d bytes, and no error", len(left))
 	}
 }
 
@@ -70,7 +97,7 @@ func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
 	set := updates(3)
 	made, err := xml.Marshal(soap.Envelope{Body: &methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{Returnval: set}}})
 	must.Succeed(t, err)
-	left := withoutValuesOf(t, string(made))
+	left := without(t, values, string(made))
 	var body methods.WaitForUpdatesExBody
 	if err := xml.NewDecoder(strings.NewReader(left)).Decode(&soap.Envelope{Body: &body}); err != nil {
 		t.Fatalf("%v: %s", err, left)
@@ -93,7 +120,7 @@ func TestValuesThatAreDroppedNeedNoMemory(t *testing.T) {
 		must.Succeed(t, err)
 		return testing.Benchmark(func(b *testing.B) {
 			for b.Loop() {
-				_, _ = io.Copy(io.Discard, newValueless(io.NopCloser(bytes.NewReader(made))))
+				_, _ = io.Copy(io.Discard, newOmitter(io.NopCloser(bytes.NewReader(made)), values))
 			}
 		}).AllocedBytesPerOp()
 	}
