@@ -82,7 +82,7 @@ func (l *lookups) findHostGroup(ctx context.Context, s *session.Session, cluster
 	_, err := session.LookUpIn(ctx, s, &l.hostGroups, cluster.Value, func() (*hostGroups, error) {
 		var name string
 		var config types.ClusterConfigInfoEx
-		o, err := session.ReadProps(ctx, s, cluster, session.To("name", &name), session.To("configurationEx", &config))
+		o, err := session.ReadProps(inventory.WithoutRulesOfOthers(ctx), s, cluster, session.To("name", &name), session.To("configurationEx", &config))
 		if err == nil && o.Denied {
 			err = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The DRS host groups of the cluster %s cannot be seen: grant vCenter's user the privilege System.Read on it.", naming.Unescape(name))
 		}

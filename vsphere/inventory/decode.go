@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -95,6 +96,19 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 	}
 	slices.Sort(c.Hosts)
 	return c
+}
+
+// ofOthers are the parts of a cluster's configuration that the server doesn't need, and that grow with what others do in the cluster: the rules and VM
+// groups that no server made, and settings of single VMs and hosts. The configuration is one property, which vCenter doesn't divide into pages.
+var ofOthers = []session.Omission{
+	{Element: "rule", Unless: func(_, name string) bool { return stamp.RuleOwner(name) != "" }},
+	{Element: "group", Unless: func(kind, name string) bool { return kind == "ClusterHostGroup" || stamp.RuleOwner(name) != "" }},
+	{Element: "dasVmConfig"}, {Element: "dpmHostConfig"}, {Element: "vsanHostConfig"},
+}
+
+// WithoutRulesOfOthers returns a context whose reads of clusters' configurations leave out the rules and VM groups that no server made.
+func WithoutRulesOfOthers(ctx context.Context) context.Context {
+	return session.Omitting(ctx, ofOthers...)
 }
 
 // decodeRules decodes the rules that a server made for a group, and leaves out all others.

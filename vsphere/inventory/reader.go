@@ -257,7 +257,7 @@ func (r *Reader) publish(epoch int64, result Reading) error {
 
 // lookAtClusters reads the clusters. Few groups need them, so the rest of a reading is published even if they can't be read.
 func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
-	objects, err := session.Retrieve(ctx, s, clusterSpec(s.Vim.ServiceContent.RootFolder))
+	objects, err := session.Retrieve(WithoutRulesOfOthers(ctx), s, clusterSpec(s.Vim.ServiceContent.RootFolder))
 	if err != nil {
 		switch e := vcfault.Classify("", err); e.Reason {
 		case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled:
