@@ -190,7 +190,7 @@ func BenchmarkFleet(b *testing.B) {
 }
 
 func measureFleet(b *testing.B, vms int) {
-	f := newFleet(b, vms)
+	f := newFleet(b, vms, 1)
 	defer f.Close() //nolint:errcheck // the server is gone
 	s := startFleetServer(b, f)
 	defer s.stop()

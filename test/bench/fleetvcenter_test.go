@@ -23,7 +23,8 @@ type fleet struct {
 
 const perGroup = 10
 
-func newFleet(b *testing.B, vms int) *fleet {
+// newFleet starts a vCenter with this number of VMs, whose guests report this number of addresses each.
+func newFleet(b *testing.B, vms, addresses int) *fleet {
 	b.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -50,8 +51,15 @@ func newFleet(b *testing.B, vms int) *fleet {
 		must(v.AddCopies(source, folder, names, func(i int, vm *mo.VirtualMachine) {
 			ip := fmt.Sprintf("10.%d.%d.%d", network/250, network%250, i+1)
 			vm.Runtime.BootTime, vm.Guest.IpAddress = &booted, ip
-			vm.Guest.Net = []types.GuestNicInfo{{Network: "VM Network", MacAddress: "00:50:56:a1:2b:3c", Connected: true, DeviceConfigId: 4000, IpAddress: []string{ip},
-				IpConfig: &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{{IpAddress: ip, PrefixLength: 16, State: string(types.NetIpConfigInfoIpAddressStatusPreferred)}}}}}
+			nic := types.GuestNicInfo{Network: "VM Network", MacAddress: "00:50:56:a1:2b:3c", Connected: true, DeviceConfigId: 4000, IpConfig: new(types.NetIpConfigInfo)}
+			for more := range addresses {
+				if more > 0 {
+					ip = fmt.Sprintf("fd00:1111:2222:3333:4444:%x:%x:%x", 0x1000+network, 0x1000+i, 0x1000+more)
+				}
+				nic.IpAddress = append(nic.IpAddress, ip)
+				nic.IpConfig.IpAddress = append(nic.IpConfig.IpAddress, types.NetIpConfigInfoIpAddress{IpAddress: ip, PrefixLength: 16, State: string(types.NetIpConfigInfoIpAddressStatusPreferred)})
+			}
+			vm.Guest.Net = []types.GuestNicInfo{nic}
 			if stampOf != nil {
 				vm.Config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: stampOf(int32(i), vm)}}
 			}

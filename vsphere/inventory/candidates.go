@@ -81,7 +81,7 @@ func (r *Reader) ReadForPreview(ctx context.Context, ref plan.Ref, home plan.Hom
 	}
 	var x Reading
 	if err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		x = Reading{}
+		x = Reading{guestNetworks: r.inventory.guestNetworks}
 		return readRefs(ctx, s, refs, &x)
 	}); err != nil {
 		return err

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -33,22 +34,18 @@ func (r *Reading) hide(refs []types.ManagedObjectReference) {
 	}
 }
 
-func (r *Reading) decode(objects []types.ObjectContent) {
-	hosts := map[string]string{}
-	for i := range objects {
-		if o := &objects[i]; o.Obj.Type == "HostSystem" {
-			for _, p := range o.PropSet {
-				hosts[o.Obj.Value], _ = p.Val.(string)
-			}
-		}
-	}
+// decode adds the VMs and places of an answer, and puts the names of hosts into hosts, by moRef. It keeps nothing else of the answer.
+func (r *Reading) decode(objects []types.ObjectContent, hosts map[string]string) {
 	var x answer
 	all := x.properties()
 	for i := range objects {
 		switch o := &objects[i]; o.Obj.Type {
 		case "HostSystem":
+			for _, p := range o.PropSet {
+				hosts[o.Obj.Value], _ = p.Val.(string)
+			}
 		case "VirtualMachine":
-			r.Machines = append(r.Machines, x.decode(o, all, hosts))
+			r.Machines = append(r.Machines, x.decode(o, all, r.guestNetworks))
 		default:
 			r.Places = append(r.Places, decodePlace(o))
 		}
@@ -212,14 +209,28 @@ func (x *answer) properties() session.Properties {
 	)
 }
 
-// decode returns what vCenter says of a VM. all are x's properties, which put the values into x, and hosts the names of hosts by moRef.
-func (x *answer) decode(o *types.ObjectContent, all session.Properties, hosts map[string]string) Machine {
+// decode returns what vCenter says of a VM. all are x's properties, which put the values into x, and networks those whose addresses it can have.
+func (x *answer) decode(o *types.ObjectContent, all session.Properties, networks []netip.Prefix) Machine {
 	*x = answer{Machine: Machine{VM: plan.VM{MoRef: o.Obj.Value}}}
 	session.ObjectOf(o).Into(all)
-	x.Host = hosts[x.HostRef]
-	x.IPs, x.firstIPs = AddressesOf(x.primary, x.nics), addressesOfFirst(x.nics)
+	x.takeAddresses(networks)
 	x.setReachable(x.state, o.MissingSet)
 	return x.Machine
+}
+
+// takeAddresses takes over the addresses that the guest reports, and of thousands those that a member has (firstAddresses): the others would need memory
+// until the reading is published.
+func (x *answer) takeAddresses(networks []netip.Prefix) {
+	x.IPs, x.firstIPs = addressesWithin(networks, AddressesOf(x.primary, x.nics)), addressesOfFirst(x.nics)
+	if len(x.IPs)+len(x.firstIPs) <= 2*addressesMost {
+		return
+	}
+	var has stamp.Stamp // of a VM without a stamp none
+	if s, err := stamp.Decode(x.StampText); err == nil {
+		has = s
+	}
+	x.IPs = firstAddresses(addressesInOrder(x.IPs, x.firstIPs, &has), plan.AddressesIn(has.Addresses))
+	x.firstIPs = slices.DeleteFunc(slices.Clone(x.IPs), func(ip string) bool { return !slices.Contains(x.firstIPs, ip) })
 }
 
 // setReachable decides whether the VM is reachable, from its connection state and the properties that vCenter withheld.

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -18,9 +20,9 @@ func answered(props ...vim.DynamicProperty) *vim.ObjectContent {
 	return &vim.ObjectContent{Obj: VMRef("vm-1"), PropSet: props}
 }
 
-func decodeMachine(o *vim.ObjectContent, hosts map[string]string) Machine {
+func decodeMachine(o *vim.ObjectContent) Machine {
 	var x answer
-	return x.decode(o, x.properties(), hosts)
+	return x.decode(o, x.properties(), nil)
 }
 
 func prop(name string, val any) vim.DynamicProperty { return vim.DynamicProperty{Name: name, Val: val} }
@@ -28,7 +30,8 @@ func prop(name string, val any) vim.DynamicProperty { return vim.DynamicProperty
 func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 	t.Parallel()
 	m := decodeMachine(answered(prop("name", "web-0"), prop("config.instanceUuid", "id"),
-		prop("runtime.connectionState", vim.VirtualMachineConnectionStateConnected)), nil)
+		prop("runtime.connectionState", vim.VirtualMachineConnectionStateConnected)))
+
 	want := plan.VM{MoRef: "vm-1", Name: "web-0", Reachable: true}
 	if !m.Readable || !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 0 {
 		t.Errorf("the VM is %+v, want it readable, and all properties but its name and connection state unknown", m)
@@ -37,7 +40,7 @@ func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 	for _, path := range []string{"runtime.bootTime", "guest.toolsRunningStatus", "config.hotPlugMemoryLimit", "config.cpuHotAddEnabled"} {
 		denied.MissingSet = append(denied.MissingSet, vim.MissingProperty{Path: path, Fault: vim.LocalizedMethodFault{Fault: &vim.NoPermission{}}})
 	}
-	if m := decodeMachine(denied, nil); !m.Readable || !m.Reachable {
+	if m := decodeMachine(denied); !m.Readable || !m.Reachable {
 		t.Errorf("the VM is %+v, want it readable and reachable", m)
 	}
 }
@@ -70,7 +73,8 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 			prop("config.hardware.numCPU", int32(4)), prop("config.hardware.memoryMB", int32(2048)),
 			prop("config.hardware.numCoresPerSocket", values.cores), prop("runtime.bootTime", values.boot),
 			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false),
-			prop("config.files.vmPathName", "[ds] web-0/web-0.vmx"), prop("summary.config.numVirtualDisks", int32(2))), nil)
+			prop("config.files.vmPathName", "[ds] web-0/web-0.vmx"), prop("summary.config.numVirtualDisks", int32(2))))
+
 		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", File: "[ds] web-0/web-0.vmx", CPU: 4, MemoryMB: 2048, CPUHotAdd: true,
 			MaxHotMemoryMB: 65536, BootTime: boot.UTC(), Tools: true}
 		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template || !m.NamedHome || m.NumDisks != 2 {
@@ -78,11 +82,11 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 		}
 	}
 	for _, status := range []string{"guestToolsNotRunning", "guestToolsExecutingScripts", ""} {
-		if decodeMachine(answered(prop("guest.toolsRunningStatus", status)), nil).Tools {
+		if decodeMachine(answered(prop("guest.toolsRunningStatus", status))).Tools {
 			t.Errorf("%q counts as running", status)
 		}
 	}
-	if m := decodeMachine(answered(prop("parentVApp", vim.ManagedObjectReference{Type: "VirtualApp", Value: "resgroup-v1"})), nil); m.Parent != "resgroup-v1" || m.Folder != "" {
+	if m := decodeMachine(answered(prop("parentVApp", vim.ManagedObjectReference{Type: "VirtualApp", Value: "resgroup-v1"}))); m.Parent != "resgroup-v1" || m.Folder != "" {
 		t.Errorf("in a vApp: %+v", m)
 	}
 }
@@ -136,4 +140,28 @@ func TestEachPropertyOfAVMThatIsReadIsUsed(t *testing.T) {
 	}
 	table.Check(t)
 	sessiontest.Table[templateAnswer]{Kind: session.VMType, Of: (*templateAnswer).properties}.Check(t)
+}
+
+// A reading has up to thousands of VMs before it is published.
+func TestAReadingHasOnlyTheAddressesThatMembersHave(t *testing.T) {
+	t.Parallel()
+	nics := vim.ArrayOfGuestNicInfo{GuestNicInfo: []vim.GuestNicInfo{{DeviceConfigId: 4001}, {DeviceConfigId: 4000}}}
+	for i := range 1400 {
+		nic := &nics.GuestNicInfo[i%2]
+		nic.IpAddress = append(nic.IpAddress, fmt.Sprintf("10.%d.%d.%d", i%2, i/250, 1+i%250))
+	}
+	last := stamp.Stamp{UID: web.UID, InstanceUUID: "id", Addresses: "10.0.5.149,10.1.5.150"}
+	o := answered(prop("config.instanceUuid", "id"), prop(session.GuestNet, nics),
+		prop(session.OptionPath(stamp.Key), vim.OptionValue{Key: stamp.Key, Value: last.Encode()}))
+	r := Reading{guestNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.0.5.0/24"), netip.MustParsePrefix("10.1.4.0/22")}}
+	r.decode([]vim.ObjectContent{*o}, map[string]string{})
+	m := r.Machines[0]
+	want := []string{"10.0.5.149", "10.1.5.150", "10.1.4.2", "10.1.4.4", "10.1.4.6", "10.1.4.8", "10.1.4.10", "10.1.4.12", "10.1.4.14", "10.1.4.16",
+		"10.1.4.18", "10.1.4.20"}
+	if !slices.Equal(m.IPs, want) {
+		t.Errorf("the VM has the addresses %v, want %v", m.IPs, want)
+	}
+	if !slices.Equal(m.firstIPs, want[1:]) {
+		t.Errorf("its first adapter has the addresses %v, want %v", m.firstIPs, want[1:])
+	}
 }

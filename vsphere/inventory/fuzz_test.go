@@ -78,7 +78,7 @@ func FuzzInventoryAnswer(f *testing.F) {
 			return
 		}
 		r := Reading{VCenter: "vc", Clusters: decodeClusters(result.Objects)}
-		r.decode(result.Objects)
+		r.decode(result.Objects, map[string]string{})
 		s := newFilled()
 		s.Publish(r)
 		s.Publish(r) // published twice

@@ -29,10 +29,11 @@ import (
 // (kubernetes/cloud-provider-vsphere#307), AddressesOf keeps the primary address.
 func AddressesOf(primary string, nics []types.GuestNicInfo) []string {
 	var all []netip.Addr
+	had := map[netip.Addr]bool{}
 	configs := map[netip.Addr]types.NetIpConfigInfoIpAddress{}
 	add := func(text string) {
-		if ip, ok := usable(text); ok && !slices.Contains(all, ip) {
-			all = append(all, ip)
+		if ip, ok := usable(text); ok && !had[ip] {
+			all, had[ip] = append(all, ip), true
 		}
 	}
 	for _, nic := range nics {

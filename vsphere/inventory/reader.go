@@ -207,7 +207,7 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 	var epoch int64
 	began := time.Now()
 	err := r.call(ctx, func(ctx context.Context, s *session.Session) error {
-		result, epoch = Reading{VCenter: s.UUID, Began: time.Now()}, s.Epoch
+		result, epoch = Reading{VCenter: s.UUID, Began: time.Now(), guestNetworks: r.inventory.guestNetworks}, s.Epoch
 		if err := readRefs(ctx, s, sortedRefs(j.dirty), &result); err != nil {
 			return err
 		}

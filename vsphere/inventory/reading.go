@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"net/netip"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -30,6 +31,8 @@ type Reading struct {
 	WithoutNet []string
 	// Off are the moRefs of members that a task of this server has powered off.
 	Off []string
+	// guestNetworks are the networks whose addresses Machines can have; if empty, all.
+	guestNetworks []netip.Prefix
 }
 
 // Machine is a VM or a template as it was read. The fields of VM that come from the stamp (ordinal, revision, …) are not set.

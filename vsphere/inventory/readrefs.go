@@ -32,12 +32,17 @@ func VMRefs(moRefs []string) []types.ManagedObjectReference {
 // readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
 	for chunk := range slices.Chunk(refs, bulk) {
-		n := session.NewBisection(s, fullSpec, plainSpec)
+		before, hosts := len(r.Machines), map[string]string{}
+		n := session.NewBisection(s, fullSpec, plainSpec, func(objects []types.ObjectContent) error {
+			r.decode(objects, hosts)
+			return nil
+		})
 		if err := n.Read(ctx, chunk); err != nil {
 			return err
 		}
-		before := len(r.Machines)
-		r.decode(n.Objects)
+		for i := range r.Machines[before:] { // a VM that was read alone may have come before its host
+			r.Machines[before+i].Host = hosts[r.Machines[before+i].HostRef]
+		}
 		living := slices.Clone(chunk)
 		for _, gone := range n.Gone {
 			r.Gone = append(r.Gone, gone.Value)

@@ -53,12 +53,12 @@ func TestWhatRecordedVMsSayOfThemselves(t *testing.T) {
 	recorded.Body(t, "manageiq/vcenter-5.5-read/4-RetrievePropertiesEx-four-vms.xml", &vms)
 	for i := range vms.Res.Returnval.Objects {
 		o := &vms.Res.Returnval.Objects[i]
-		if m := decodeMachine(o, nil); len(m.IPs) != 1 || !strings.HasPrefix(m.IPs[0], "192.0.2.") {
+		if m := decodeMachine(o); len(m.IPs) != 1 || !strings.HasPrefix(m.IPs[0], "192.0.2.") {
 			t.Errorf("%s: addresses %v", o.Obj, m.IPs)
 		}
 	}
 	lost := recorded.Object(t, "glouton/esxi-8.0.1/inaccessible-vm.xml")
-	m := decodeMachine(&lost, nil)
+	m := decodeMachine(&lost)
 	if m.Reachable || m.Readable || m.Unreachable == "" || m.Name != "/vmfs/volumes/64d4b065-879077de-6dfb-5254000ed68e/vcenter/vcenter.vmx" {
 		t.Errorf("a VM whose files are out of reach: %+v", m)
 	}
@@ -85,7 +85,8 @@ func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 	m := decodeMachine(&vim.ObjectContent{Obj: VMRef("vm-1"), PropSet: []vim.DynamicProperty{{Name: "name", Val: c.Name},
 		{Name: "config.instanceUuid", Val: c.InstanceUuid}, {Name: "config.changeVersion", Val: c.ChangeVersion}, {Name: "runtime.connectionState", Val: r.ConnectionState},
 		{Name: "runtime.powerState", Val: r.PowerState}, {Name: "runtime.bootTime", Val: *r.BootTime}, {Name: "guest.toolsRunningStatus", Val: g.ToolsRunningStatus},
-		{Name: "guest.customizationInfo", Val: *g.CustomizationInfo}, {Name: "guest.net", Val: vim.ArrayOfGuestNicInfo{GuestNicInfo: g.Net}}}}, nil)
+		{Name: "guest.customizationInfo", Val: *g.CustomizationInfo}, {Name: "guest.net", Val: vim.ArrayOfGuestNicInfo{GuestNicInfo: g.Net}}}})
+
 	if !m.Reachable || m.Power != plan.PoweredOn || !m.Tools || len(m.IPs) != 0 || m.BootTime.Nanosecond() != 0 {
 		t.Errorf("the VM is %+v, want it reachable and on, with running Tools and no address, and its boot time in whole seconds", m)
 	}

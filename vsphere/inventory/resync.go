@@ -173,7 +173,7 @@ type firstPart struct {
 // stamp can't be read, VMs that a group wants to adopt, and members that no page shows, because those need not be gone.
 func (t *firstPart) take(ctx context.Context, page []types.ObjectContent) error {
 	result := Reading{VCenter: t.session.UUID, Began: t.began}
-	result.decode(page)
+	result.decode(page, map[string]string{})
 	if err := readTemplates(ctx, t.session, &result); err != nil {
 		return err
 	}

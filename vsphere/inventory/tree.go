@@ -71,14 +71,13 @@ func readTree(ctx context.Context, s *session.Session, ofVM []string, each func(
 	for level, seen := []types.ManagedObjectReference{root}, map[types.ManagedObjectReference]bool{root: true}; len(level) > 0; {
 		var below []types.ManagedObjectReference
 		for chunk := range slices.Chunk(level, atOnce) {
-			n := session.NewBisection(s, spec, spec)
+			n := session.NewBisection(s, spec, spec, func(objects []types.ObjectContent) error {
+				for i := range objects {
+					below = append(below, takeChildren(&objects[i])...)
+				}
+				return each(objects)
+			})
 			if err := n.Read(ctx, chunk); err != nil {
-				return nil, err
-			}
-			for i := range n.Objects {
-				below = append(below, takeChildren(&n.Objects[i])...)
-			}
-			if err := each(n.Objects); err != nil {
 				return nil, err
 			}
 			for ref, why := range n.Unread {

@@ -23,23 +23,24 @@ import (
 type Bisection struct {
 	session     *Session
 	spec, plain ReadSpec
+	take        func([]types.ObjectContent) error
 	refused     int // the number of failed calls, without those whose fault named a missing object
 
-	// Objects are the objects that were read, and Gone those that vCenter does not have.
-	Objects []types.ObjectContent
-	Gone    []types.ManagedObjectReference
+	// Gone are the objects that vCenter does not have.
+	Gone []types.ManagedObjectReference
 	// Unread has the error of each object that cannot be read.
 	Unread map[types.ManagedObjectReference]error
-	// WithoutNet are those of Objects that were read without guest.net, because it is larger than an answer can be (xmlBounds).
+	// WithoutNet are the objects that were read without guest.net, because it is larger than an answer can be (xmlBounds).
 	WithoutNet []types.ManagedObjectReference
 }
 
 // ReadSpec returns the specification of a read of these objects.
 type ReadSpec func([]types.ManagedObjectReference) types.PropertyFilterSpec
 
-// NewBisection returns a Bisection that has read nothing yet. plain is spec without traversals to other objects.
-func NewBisection(s *Session, spec, plain ReadSpec) *Bisection {
-	return &Bisection{session: s, spec: spec, plain: plain}
+// NewBisection returns a Bisection that has read nothing yet. plain is spec without traversals to other objects. take gets the objects of each answer
+// before the next call, so that no two answers need memory at once; an error of take ends the reading.
+func NewBisection(s *Session, spec, plain ReadSpec, take func([]types.ObjectContent) error) *Bisection {
+	return &Bisection{session: s, spec: spec, plain: plain, take: take}
 }
 
 // bisectMost bounds the failed calls of one reading. If more fail, single objects are not the cause.
@@ -55,11 +56,11 @@ func (n *Bisection) Read(ctx context.Context, refs []types.ManagedObjectReferenc
 	spec.ReportMissingObjectsInResults = types.NewBool(!alone)
 	objects, err := Retrieve(ctx, n.session, spec)
 	if err == nil {
-		n.Objects = append(n.Objects, objects...)
-		if alone {
-			return nil
+		left := unanswered(refs, objects)
+		if err := n.take(objects); err != nil || alone {
+			return err
 		}
-		return n.each(ctx, unanswered(refs, objects))
+		return n.each(ctx, left)
 	}
 	// A fault that names a missing object is about that object alone, and is not counted: an operator may have destroyed hundreds of VMs at once.
 	switch at := slices.Index(refs, vcfault.MissingObject(err)); {
@@ -106,7 +107,7 @@ func (n *Bisection) readPlain(ctx context.Context, refs []types.ManagedObjectRef
 	}
 	switch {
 	case err == nil:
-		n.Objects = append(n.Objects, objects...)
+		return n.take(objects)
 	case vcfault.MissingObject(err) == refs[0]:
 		n.Gone = append(n.Gone, refs[0])
 	case IsFatal(err):
@@ -170,7 +171,10 @@ func ReadVMs(ctx context.Context, s *Session, refs []types.ManagedObjectReferenc
 		}
 		return spec
 	}
-	n := NewBisection(s, spec, spec)
-	err := n.Read(ctx, refs)
-	return Objects(n.Objects), err
+	var all []Object
+	err := NewBisection(s, spec, spec, func(objects []types.ObjectContent) error {
+		all = append(all, Objects(objects)...)
+		return nil
+	}).Read(ctx, refs)
+	return all, err
 }
