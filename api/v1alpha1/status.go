@@ -65,7 +65,8 @@ type VmGroupStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// members are the group's VMs, by ordinal.
+	// members are the group's VMs, by ordinal: at most 4000.
+	// +kubebuilder:validation:MaxItems=4000
 	// +listType=atomic
 	// +optional
 	Members []Member `json:"members,omitempty"`
@@ -189,6 +190,10 @@ type Quarantined struct {
 	// +required
 	Since metav1.Time `json:"since"`
 }
+
+// MaxMembersInStatus bounds status.members: the members of the largest group, those that an update adds to it, and as many again that are missing or that a
+// scale-in is about to remove.
+const MaxMembersInStatus = 4 * MaxReplicas
 
 // MaxVMsGivenUp bounds status.givenUp.
 const MaxVMsGivenUp = 100

@@ -87,6 +87,9 @@ func (r *Request) call() (plan.Call, error) {
 	if err := identity(g); err != nil {
 		return plan.Call{}, err
 	}
+	if err := statusBounds(&g.Status); err != nil {
+		return plan.Call{}, err
+	}
 	cascade := plan.CascadeOf(g)
 	g.ManagedFields = nil // unused, and the largest part of the object in memory
 	delete(g.Annotations, kubectlLastApplied)
@@ -95,9 +98,6 @@ func (r *Request) call() (plan.Call, error) {
 		g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == controllerFinalizer+r.Controller.Metadata.Name })
 	}
 	g.Bound()
-	if err := statusBounds(&g.Status); err != nil {
-		return plan.Call{}, err
-	}
 	c := plan.Call{Group: g, Finalizing: r.Finalizing, Cascade: cascade}
 	var err error
 	if c.Related, err = UserData(g, r.Related); err != nil {
@@ -175,14 +175,28 @@ func identity(g *v1alpha1.VmGroup) error {
 // maxUID bounds a UID, in characters; Kubernetes' UIDs have 36.
 const maxUID = 128
 
-// maxRecorded bounds the lists of a status: ten times those of the largest group. The server wrote these lists, and cutting one would
-// forget members, so a request with a longer one is refused.
+// maxRecorded bounds the lists of a status that grow with the group's past: ten times the largest group.
 const maxRecorded = 10 * v1alpha1.MaxReplicas
 
+// statusBounds returns an error for a status that no server wrote, before anything is remembered of it: each recorded VM costs look-ups. Cutting a list would
+// forget members, so the request is refused.
 func statusBounds(s *v1alpha1.VmGroupStatus) error {
-	for name, n := range map[string]int{"members": len(s.Members), "standby": len(s.Standby), "quarantined": len(s.Quarantined), "givenUp": len(s.GivenUp), "adopted": len(s.Adopted), "conditions": len(s.Conditions)} {
-		if n > maxRecorded {
-			return fmt.Errorf("parent.status.%s has %d entries: it can have at most %d", name, n, maxRecorded)
+	for _, list := range []struct {
+		name    string
+		n, most int
+	}{
+		{"members", len(s.Members), v1alpha1.MaxMembersInStatus},
+		{"standby", len(s.Standby), v1alpha1.MaxMembersInStatus},
+		{"disks", len(s.Disks), v1alpha1.MaxPersistentDisks},
+		{"givenUp", len(s.GivenUp), v1alpha1.MaxVMsGivenUp},
+		{"strays", len(s.Strays), v1alpha1.MaxStrays},
+		{"quarantined", len(s.Quarantined), maxRecorded},
+		{"adopted", len(s.Adopted), maxRecorded},
+		{"conditions", len(s.Conditions), maxRecorded},
+	} {
+		if list.n > list.most {
+			return fmt.Errorf("parent.status.%s has %d entries, and no group has more than %d: remove the entries that the server didn't write (kubectl edit --subresource=status)",
+				list.name, list.n, list.most)
 		}
 	}
 	return nil
