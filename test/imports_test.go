@@ -54,7 +54,7 @@ var allowed = map[string]struct {
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/library":             {ours: []string{"sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault", "sync/retry"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/session":             {ours: []string{"vsphere/vcfault", "sync/secret", "sync/metrics", "sync/plan", "sync/retry"}, theirs: []string{"govmomi", "zerolog", "prometheus"}},
-	"vsphere/naming":              {ours: []string{"vsphere/vcfault"}, theirs: []string{"govmomi"}},
+	"vsphere/naming":              {ours: []string{"api/v1alpha1", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/places":              {ours: []string{"vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/role":                {ours: []string{"vsphere/session"}},
 	"vsphere/session/sessiontest": {ours: []string{"vsphere/session", "vsphere/vcsim", "vsphere/vctest"}, theirs: []string{"govmomi", "zerolog"}},

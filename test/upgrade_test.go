@@ -84,9 +84,10 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 //   - instanceUUID and vmPathName of members and of VMs in quarantine;
 //   - canary.target, what the canary members are;
 //   - trial, which says that members were ready;
-//   - summary, of the message.
+//   - summary, of the message;
+//   - names, what the names in the spec mean.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer)/\w+: ->|^/conditions/Progressing/\w+: .* -> $` +
-	`|^/members/\d+/bootTime: ->|^/(members|standby|quarantined)/\d+/(instanceUUID|vmPathName): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:|^/summary: ->`)
+	`|^/members/\d+/bootTime: ->|^/(members|standby|quarantined)/\d+/(instanceUUID|vmPathName): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:|^/summary: ->|^/names/\d+/(field|name|object): ->`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReferen
 	if err != nil {
 		return naming.Candidate{}, err
 	}
-	return v.networkAt(ctx, in, pool, name)
+	return v.networkAt(ctx, in, pool, name, "", nil)
 }
 
 // OwnerOf returns the cluster or host of a pool in the settings' datacenter; the zero reference if unknown.

@@ -48,6 +48,7 @@ func (st *step) clone(ctx context.Context) error {
 			return b.failure(ctx, err)
 		}
 	}
+	st.inventory.Meanings.Note(st.ref.UID, b.meant.Now())
 	st.inventory.Evidence.Making(st.ref.UID, b.id)
 	info, err := b.begin(ctx)
 	for err != nil && (b.dropDeniedFields(err) || b.keepTemplateAdapters(err) || b.clearHost(err)) {
@@ -201,7 +202,7 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		pool, err := session.LookUpIn(ctx, s, &b.lookups.computes, b.datacenter.Ref.Value,
 			func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) },
-			func(c *places.Computes) (types.ManagedObjectReference, error) { return c.Pool(name, field) })
+			func(c *places.Computes) (types.ManagedObjectReference, error) { return c.Pool(name, field, b.meant) })
 		b.spec.Location.Pool = &pool
 		return err
 	})
@@ -269,7 +270,7 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 		if p.Datastore != "" {
 			found, err := session.LookUpIn(ctx, s, &b.lookups.storage, b.datacenter.Ref.Value,
 				func() (*places.Storage, error) { return places.ReadStorage(ctx, s, b.datacenter) },
-				func(x *places.Storage) (*places.Object, error) { return x.Find(p.Datastore) })
+				func(x *places.Storage) (*places.Object, error) { return x.Find(p.Datastore, b.meant) })
 			if err != nil {
 				return err
 			}
@@ -358,7 +359,7 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	}
 	b.backings = nil
 	for i := range b.details.Spec.Networks {
-		backing, err := b.backingOf(ctx, b.datacenter, *b.spec.Location.Pool, b.details.Spec.Networks[i].Network)
+		backing, err := b.backingOf(ctx, b.details.Spec.Networks[i].Network)
 		if err != nil {
 			return err
 		}

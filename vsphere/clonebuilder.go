@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hardware"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 )
@@ -45,6 +46,8 @@ type cloneBuilder struct {
 	kept     bool
 	// given has the stamp's records of spec.disks and spec.rootDisk.
 	given []plan.MemberDisk
+	// meant is what the names of the spec meant so far, and what the steps found.
+	meant *naming.Meant
 	// spec is the clone spec, which the steps fill.
 	spec types.VirtualMachineCloneSpec
 }
@@ -54,7 +57,7 @@ func (c calls) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*clo
 	if err != nil {
 		return nil, err
 	}
-	b := &cloneBuilder{calls: c, ref: ref, action: a, clone: plan.ArgsOf[plan.CloneArgs](a.Args), details: a.Details(), id: uuid.NewString(), settings: at}
+	b := &cloneBuilder{calls: c, ref: ref, action: a, clone: plan.ArgsOf[plan.CloneArgs](a.Args), details: a.Details(), id: uuid.NewString(), settings: at, meant: naming.NewMeant(c.inventory.Meanings.Of(ref.UID))}
 	b.clone.Folder = folder
 	if b.plain = a.Details() == nil || a.Details().Spec == nil; b.plain {
 		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}

@@ -201,13 +201,13 @@ func (d *deployments) networkFor(ctx context.Context, at *inventory.Settings, ov
 	if err != nil {
 		return types.ManagedObjectReference{}, err
 	}
-	found, err := d.networkAt(ctx, in, at.Pool, name)
+	found, err := d.networkAt(ctx, in, at.Pool, name, "", nil)
 	if why := vcfault.Classify("", err); why != nil && why.NeedsOperator {
 		if d.cfg.LibraryNetwork == "" {
 			return found.Ref, vcfault.ForOperator(why.Reason,
 				"The content library's item %q has adapters on a network %q, which the hosts of the server's pool don't have: start the server with --library-network, the network for these (members with spec.networks have others), or create that one.", ovf.Name, name)
 		}
-		found, err = d.networkAt(ctx, in, at.Pool, d.cfg.LibraryNetwork)
+		found, err = d.networkAt(ctx, in, at.Pool, d.cfg.LibraryNetwork, "", nil)
 	}
 	return found.Ref, err
 }

@@ -110,5 +110,5 @@ func (d *Draft) CoresPerSocket() int32 { return d.b.source.PerSocket }
 
 // Network finds a network that hosts of the clone's pool have.
 func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {
-	return d.b.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
+	return d.b.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name, d.b.details.Zone, d.b.meant)
 }

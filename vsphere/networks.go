@@ -14,18 +14,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// backingOf finds a network by its name or path. If several have the name, it takes the one that hosts of the pool have.
-func (c calls) backingOf(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
+// backingOf finds a network by its name or path. If several have the name, it takes the one that the name meant before in the member's zone, or else the one
+// that hosts of the pool have.
+func (b *cloneBuilder) backingOf(ctx context.Context, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
+	c, in, pool, zone := b.calls, b.datacenter, *b.spec.Location.Pool, b.details.Zone
 	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		ask := func() (*places.Networks, error) { return places.ReadNetworks(ctx, s, in) }
 		backing, err = session.LookUpIn(ctx, s, &c.lookups.networks, in.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
-			found, err := n.Find(name, nil)
+			found, err := n.Find(name, nil, zone, b.meant)
 			if e := vcfault.Classify("", err); e != nil && e.Reason == vcfault.ReasonNetworkAmbiguous {
 				reached, reachErr := c.lookups.reachOf(ctx, s, in, pool)
 				if reachErr != nil {
 					return nil, reachErr
 				}
-				found, err = n.Find(name, reached)
+				found, err = n.Find(name, reached, zone, b.meant)
 			}
 			if err != nil {
 				return nil, err
@@ -37,8 +39,8 @@ func (c calls) backingOf(ctx context.Context, in places.Datacenter, pool types.M
 	return backing, err
 }
 
-// networkAt finds a network by its name or path, among those that hosts of the pool have. It reads vCenter, not the cache.
-func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
+// networkAt finds a network by its name or path, among those that hosts of the pool have, or as it was meant before in the zone. It reads vCenter, not the cache.
+func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name, zone string, meant *naming.Meant) (found naming.Candidate, err error) {
 	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		all, err := places.ReadNetworks(ctx, s, in)
 		if err != nil {
@@ -48,7 +50,7 @@ func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.
 		if err != nil {
 			return err
 		}
-		x, err := all.Find(name, reached)
+		x, err := all.Find(name, reached, zone, meant)
 		if err != nil {
 			return err
 		}

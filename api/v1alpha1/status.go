@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"cmp"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -90,6 +91,12 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Strays []Stray `json:"strays,omitempty"`
+	// names are what the names in the spec mean in vCenter: at most 500. A name keeps its meaning as long as that object has the name, whatever other
+	// object gets it, too.
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=atomic
+	// +optional
+	Names []NamedObject `json:"names,omitempty"`
 	// adopted are the entries of spec.adopt that became members.
 	// +listType=atomic
 	// +optional
@@ -116,6 +123,53 @@ type VmGroupStatus struct {
 	// from then on until no other replica of the server can act for the group (--lease).
 	// +optional
 	FinalizingSince metav1.Time `json:"finalizingSince,omitzero"`
+}
+
+// MaxNames bounds status.names: ten networks in each of 32 zones, and the rest.
+const MaxNames = 500
+
+// NamedObject is the object in vCenter that a name in the spec means.
+type NamedObject struct {
+	// field of the spec that has the name, such as spec.template.
+	// +required
+	Field string `json:"field"`
+	// name as the spec has it.
+	// +required
+	Name string `json:"name"`
+	// zone is the one of spec.placement.zones in which the name of a network has this meaning.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+	// object is the type and the managed object reference of the object, such as VirtualMachine:vm-42.
+	// +required
+	Object string `json:"object"`
+	// ignored are other objects that had the name when it was last looked up: at most 5. The group doesn't use them, also if object loses the name.
+	// +kubebuilder:validation:MaxItems=5
+	// +listType=atomic
+	// +optional
+	Ignored []IgnoredObject `json:"ignored,omitempty"`
+}
+
+// MaxIgnored bounds NamedObject.Ignored.
+const MaxIgnored = 5
+
+// IgnoredObject is an object in vCenter that has a name of the spec without being meant.
+type IgnoredObject struct {
+	// object is the type and the managed object reference of the object.
+	// +required
+	Object string `json:"object"`
+	// path is the inventory path of the object.
+	// +required
+	Path string `json:"path"`
+}
+
+// IsOf reports whether both are what one name of the spec means.
+func (o *NamedObject) IsOf(x *NamedObject) bool {
+	return o.Field == x.Field && o.Name == x.Name && o.Zone == x.Zone
+}
+
+// Equal reports whether all fields are equal.
+func (o *NamedObject) Equal(x *NamedObject) bool {
+	return o.IsOf(x) && o.Object == x.Object && slices.Equal(o.Ignored, x.Ignored)
 }
 
 // Trial records what became of members that were made from one target. If none of them has ever been ready, healing replaces at most one:

@@ -38,7 +38,9 @@ func Moved(g *v1alpha1.VmGroup, vcenter string) *v1alpha1.VmGroup {
 	moved := *g
 	moved.Status = *g.Status.DeepCopy()
 	s := &moved.Status
-	s.VCenterUUID = vcenter
+	if s.VCenterUUID = vcenter; was != vcenter { // other objects have these moRefs there
+		s.Names = nil
+	}
 	for i := range s.Members {
 		s.Members[i].MoRef = reachedBy(s.Members[i].MoRef, was, vcenter)
 	}

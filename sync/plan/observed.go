@@ -173,6 +173,8 @@ type VCenterState struct {
 	FolderUnknown bool
 	// Template is what spec.template names.
 	Template Template
+	// Names are what names in the spec mean, as they were looked up since the group's status was written.
+	Names []v1alpha1.NamedObject
 	// Target is the datastore or datastore cluster of the group's clones, as the spec or the server's settings name it; empty if neither names
 	// one, so that it isn't known before the clone.
 	Target string

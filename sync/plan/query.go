@@ -24,6 +24,8 @@ type Query struct {
 	Awaits bool
 	// group is the group itself, for In.
 	group *v1alpha1.VmGroup
+	// Names are what names in the spec meant, by the group's status. They are immutable.
+	Names []v1alpha1.NamedObject
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and where the template is.
@@ -51,7 +53,7 @@ func (q Query) In(vcenter string) Query {
 		return q
 	}
 	of := queryOf(moved, q.Finalizing)
-	q.Recorded, q.Kept, q.GivenUp, q.Strays, q.RecordedIn, q.Awaits = of.Recorded, of.Kept, of.GivenUp, of.Strays, of.RecordedIn, true
+	q.Recorded, q.Kept, q.GivenUp, q.Strays, q.Names, q.RecordedIn, q.Awaits = of.Recorded, of.Kept, of.GivenUp, of.Strays, of.Names, of.RecordedIn, true
 	return q
 }
 
@@ -73,7 +75,7 @@ func (o *Observed) Query() Query {
 
 // queryOf returns what a group needs to know from vCenter.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{group: g, Template: g.Spec.Template, Recorded: g.Status.Members, GivenUp: g.Status.GivenUp, Strays: g.Status.Strays, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
+	ask := Query{group: g, Template: g.Spec.Template, Recorded: g.Status.Members, GivenUp: g.Status.GivenUp, Strays: g.Status.Strays, RecordedIn: g.Status.VCenterUUID, Names: g.Status.Names, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, Rules: RulesOf(&g.Spec)}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {

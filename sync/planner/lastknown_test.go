@@ -211,7 +211,8 @@ func filled(x reflect.Value) {
 func TestEachFieldOfTheStatusIsSetInAStory(t *testing.T) {
 	t.Parallel()
 	elsewhere := []string{"status.Members.Host", "status.Members.Replace", "status.Orphaned", "status.Standby.Host", "status.Standby.VMName", "status.Trial.Replaced",
-		"status.GivenUp.VMPathName", "status.Members.VMPathName", "status.Quarantined.VMPathName", "status.Standby.InstanceUUID", "status.Standby.VMPathName", "status.Strays.InstanceUUID", "status.Strays.Message", "status.Strays.MoRef", "status.Strays.Name", "status.Strays.Ordinal", "status.Strays.Template"}
+		"status.GivenUp.VMPathName", "status.Members.VMPathName", "status.Quarantined.VMPathName", "status.Standby.InstanceUUID", "status.Standby.VMPathName", "status.Strays.InstanceUUID", "status.Strays.Message", "status.Strays.MoRef", "status.Strays.Name", "status.Strays.Ordinal", "status.Strays.Template",
+		"status.Names.Field", "status.Names.Name", "status.Names.Zone", "status.Names.Object", "status.Names.Ignored.Object", "status.Names.Ignored.Path"}
 	left := map[string]bool{}
 	statusFields(reflect.TypeFor[v1alpha1.VmGroupStatus](), "status", func(path string) { left[path] = true })
 	everyResult(func(_ string, r *plan.Result) {

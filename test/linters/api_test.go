@@ -31,9 +31,9 @@ var excused = []struct{ linter, finding, reason string }{
 	{"optionalorrequired", `^field (Range|family)\.`, "not part of the API, as above"},
 	{"minlength", `^field family\.`, "not part of the API, as above"},
 	{"maxlength", `^field family\.`, "not part of the API, as above"},
-	{"maxlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|Stray|PersistentDisk)\.`,
+	{"maxlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|Stray|NamedObject|IgnoredObject|PersistentDisk)\.`,
 		"the server alone writes the status; a bound would have the API server refuse all of it for one long name of vCenter's"},
-	{"minlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|Stray|PersistentDisk)\.`, "as above"},
+	{"minlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|Stray|NamedObject|IgnoredObject|PersistentDisk)\.`, "as above"},
 	{"minlength", `^field \w+\.\w+ must have a minimum (length|items|properties)`,
 		"an empty string or list means none, and stored groups can have it: with a bound, the API server would refuse their next edit"},
 	{"minlength", `must have either a required field or a minimum properties`, "an empty object means none, as above"},
@@ -46,7 +46,7 @@ var excused = []struct{ linter, finding, reason string }{
 	{"optionalfields", `should (be a pointer|have the omitempty tag)`,
 		"the zero value means the default, in Go as in JSON (omitzero leaves objects out); counts in the status are present even if 0, for columns and the scale subresource"},
 	{"requiredfields", `should have the omitempty tag|must have the omitzero tag`, "required fields are always written"},
-	{"requiredfields", `^field ((Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|Stray|PersistentDisk)\.\w+ has a valid zero value`, "the server alone writes the status, and 0 is an ordinal"},
+	{"requiredfields", `^field ((Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|Stray|NamedObject|IgnoredObject|PersistentDisk)\.\w+ has a valid zero value`, "the server alone writes the status, and 0 is an ordinal"},
 }
 
 func must(t *testing.T, err error) {

@@ -42,6 +42,7 @@ type Inventory struct {
 	// Evidence shows whose a VM with a stamp is. MissingVMs are the members that vCenter no longer has.
 	Evidence     Evidence
 	MissingVMs   MissingVMs
+	Meanings     Meanings     // what the names in groups' specs mean
 	requesters   requesters   // which groups ask for folders, and where these are
 	ruleRequests ruleRequests // which groups want DRS rules
 	awaited      awaitedReads // the VMs that the reader was asked to read
@@ -76,6 +77,7 @@ func (n *Inventory) clear() {
 	n.answers.Store(&sync.Map{})
 	n.Evidence.reset()
 	n.MissingVMs.reset()
+	n.Meanings.reset()
 	n.requesters.reset()
 	n.ruleRequests.reset()
 	n.awaited.reset()

@@ -1,51 +1,79 @@
 package inventory
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // othersListed is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// findTemplate finds a template by a name, a path, or its type and moRef, as template describes. If several have the name, t has for each a text
+// templateField is the field of a spec that names a template.
+var templateField = naming.Setting{Word: "template", Flag: "spec.template", Missing: vcfault.ReasonTemplateNotFound, Ambiguous: vcfault.ReasonTemplateAmbiguous}
+
+// namedTemplates are the templates that a text names, ordered by path, and the answer if nothing says which of them is meant.
+type namedTemplates struct {
+	plan.Template
+	named []naming.Candidate
+	fits  []int // the indices of all
+	// meanings has for each of named what the name means then. recorded is whether that is recorded.
+	meanings []v1alpha1.NamedObject
+	recorded bool
+}
+
+// findTemplates finds the templates of a name, a path, or a type and moRef, as template describes. If several have the name, Paths has for each a text
 // that names it alone. The caller holds mu.
-func (o *objects) findTemplate(at *GroupFolder, wanted string) plan.Template {
-	t := plan.Template{Datacenter: at.name}
-	fits := map[string][]string{} // by path
+func (o *objects) findTemplates(at *GroupFolder, wanted string) *namedTemplates {
+	t := &namedTemplates{Template: plan.Template{Datacenter: at.name}}
+	add := func(ref string, x unmanagedVM) {
+		t.named = append(t.named, naming.Candidate{Path: o.places.path(x.parent, x.name), Ref: VMRef(ref)})
+	}
 	for _, ref := range o.templates[naming.Last(wanted)] {
 		if x := o.machine(ref); o.matches(x, at, wanted) {
-			path := o.places.path(x.parent, x.name)
-			fits[path], t.MoRef = append(fits[path], ref), ref
+			add(ref, x)
 		}
 	}
 	if ref, typed := strings.CutPrefix(wanted, templateType); typed && o.machine(ref).template {
-		x := o.machine(ref)
-		fits, t.MoRef = map[string][]string{o.places.path(x.parent, x.name): {ref}}, ref
+		t.named = nil
+		add(ref, o.machine(ref))
 	}
-	for path, refs := range fits {
-		if len(refs) == 1 {
-			t.Paths = append(t.Paths, path)
-			continue
+	slices.SortFunc(t.named, func(a, b naming.Candidate) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Ref.Value, b.Ref.Value))
+	})
+	for i := range t.named {
+		t.fits = append(t.fits, i)
+		path := t.named[i].Path
+		if slices.ContainsFunc(t.named, func(c naming.Candidate) bool { return c.Path == path && c.Ref != t.named[i].Ref }) {
+			path = t.named[i].Ref.String()
 		}
-		for _, ref := range refs {
-			t.Paths = append(t.Paths, templateType+ref)
-		}
+		t.Paths = append(t.Paths, path)
 	}
 	slices.Sort(t.Paths)
-	if len(t.Paths) == 1 {
-		o.describe(&t)
-	} else {
-		t.MoRef = ""
+	t.meanings = make([]v1alpha1.NamedObject, len(t.named))
+	for i := range t.named {
+		t.meanings[i], t.recorded = naming.Meaning(templateField.Flag, "", wanted, t.named, t.fits, i)
+	}
+	if len(t.named) == 1 {
+		t.MoRef = t.named[0].Ref.Value
+		o.describe(&t.Template)
 	}
 	if len(t.Paths) == 0 {
 		t.Others = o.otherTemplates(at)
 	}
 	return t
+}
+
+// hasName reports whether a VM has a name or a path, as template describes. The caller holds mu.
+func (o *objects) hasName(ref string, at *GroupFolder, wanted string) bool {
+	x := o.machine(ref)
+	return naming.Unescape(x.name) == naming.Last(wanted) && o.matches(x, at, wanted)
 }
 
 // templateType begins a text that names a template by its moRef.

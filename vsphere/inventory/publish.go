@@ -239,6 +239,7 @@ func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
 // forgetUnasked forgets what no group has asked for since the last call. Groups that still exist ask again at their next hook call.
 func (n *Inventory) forgetUnasked() {
 	n.requesters.forgetUnasked()
+	n.Meanings.forgetUnasked()
 	n.ruleRequests.forgetUnasked()
 	n.adoptions.forgetUnasked()
 	n.MissingVMs.forgetUnasked()

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"slices"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -22,7 +24,12 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		s.VMs = n.recorded(s.VMs, &ask)
 	}
 	placement := placementOf(s.VMs, ask.Home)
+	named := ask.Names
+	if ask.RecordedIn != n.vcenter {
+		named = nil
+	}
 	if !ask.Preview {
+		s.Names = n.Meanings.ask(ref.UID, named)
 		n.requesters.note(ref, placement)
 		if ask.Rules.Wanted() {
 			n.ruleRequests.note(ref.UID)
@@ -72,11 +79,17 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Quarantine = n.objects.places.below(s.Folder, plan.QuarantineFolder)
 	s.Free = n.objects.free(s.Folder, ask.Taken)
 	s.Target = n.folders.target(at, &ask)
+	template, means := n.template(at, ask.Template, named)
+	if s.Template = template; len(s.Names) == 0 {
+		s.Names = means
+	} else {
+		s.Names = slices.Concat(s.Names, means)
+	}
 	if ask.Preview {
-		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.wholeForPreview)
+		s.Candidates = n.adopter.candidatesOf(ref, at, ask.Adopt, n.wholeForPreview)
 		return s
 	}
-	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
+	s.Candidates = n.adoptionOf(ref, at, ask.Adopt)
 	return s
 }
 

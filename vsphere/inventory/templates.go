@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
@@ -15,7 +16,8 @@ import (
 func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.template(at, name), n.objects.otherTemplates(at), n.objects.plainVM(at, name)
+	t, _ = n.template(at, name, nil)
+	return t, n.objects.otherTemplates(at), n.objects.plainVM(at, name)
 }
 
 // TemplatesIn lists the templates of a datacenter.
@@ -30,15 +32,44 @@ type templateKey struct{ datacenter, wanted string }
 
 // template finds a template by its name anywhere in the group's datacenter, or by its inventory path:
 // "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
-// within a name is written %2f. It keeps the answer until a template, a place or a plain VM changes. The caller holds mu.
-func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
+// within a name is written %2f. It keeps the answer until a template, a place or a plain VM changes. Of several templates, it takes the one that the name
+// meant by the group's records; if that one has the name, but is a VM now, the name means no template. means is what is to be recorded. The caller holds mu.
+func (n *Inventory) template(at *GroupFolder, wanted string, recorded []v1alpha1.NamedObject) (t plan.Template, means []v1alpha1.NamedObject) {
 	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
-	if t, found := answers.Load(key); found {
-		return t.(plan.Template)
+	cached, found := answers.Load(key)
+	if !found {
+		cached = n.objects.findTemplates(at, wanted)
+		answers.Store(key, cached)
 	}
-	t := n.objects.findTemplate(at, wanted)
-	answers.Store(key, t)
-	return t
+	all := cached.(*namedTemplates)
+	before, i := naming.Recorded(recorded, templateField.Flag, "", wanted), -1
+	if before == nil && len(all.named) == 1 {
+		i = 0
+	} else if before != nil {
+		i = slices.IndexFunc(all.meanings, func(o v1alpha1.NamedObject) bool { return o.Object == before.Object })
+		if i < 0 && n.objects.hasName(naming.RefOf(before.Object).Value, at, wanted) { // it is a VM now
+			return plan.Template{Datacenter: at.name, Others: n.objects.otherTemplates(at)}, nil
+		}
+		if i < 0 {
+			i = naming.Next(before, all.named, all.fits)
+		}
+	}
+	switch {
+	case i >= 0:
+	case before != nil && len(all.named) == 1:
+		return plan.Template{Fault: &templateField.Ignored(wanted, all.named[0]).Fault}, nil
+	default:
+		return all.Template, nil
+	}
+	if all.recorded && (before == nil || !before.Equal(&all.meanings[i])) {
+		means = all.meanings[i : i+1 : i+1]
+	}
+	if len(all.named) == 1 {
+		return all.Template, means
+	}
+	t = plan.Template{Datacenter: at.name, MoRef: all.named[i].Ref.Value, Paths: []string{all.named[i].Path}}
+	n.objects.describe(&t)
+	return t, means
 }
 
 // Complete completes a template of which only the moRef is known, and reports whether that is a template in the inventory.

@@ -41,24 +41,28 @@ func ReadComputes(ctx context.Context, s *session.Session, d Datacenter) (*Compu
 }
 
 // Pool finds a resource pool by name: the name of a cluster or host means its root pool. Without a name, Pool returns the root pool of the only
-// cluster or host.
-func (c *Computes) Pool(name string, field naming.Setting) (types.ManagedObjectReference, error) {
-	hosts := Candidates(c.All, computeKinds...)
-	i, err := field.Choose(name, hosts)
-	if err == nil {
-		if pool, found := c.Root[hosts[i].Ref]; found {
-			return pool, nil
-		}
-		return hosts[i].Ref, vcfault.ForOperator(field.Missing, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].Path)
+// cluster or host. meant is what the name meant before.
+func (c *Computes) Pool(name string, field naming.Setting, meant *naming.Meant) (types.ManagedObjectReference, error) {
+	all := Candidates(c.All, computeKinds...)
+	fits := naming.Matching(name, all)
+	if name != "" {
+		all = append(all, Candidates(c.All, "ResourcePool")...)
 	}
-	if name == "" || vcfault.Classify("", err).Reason != field.Missing {
+	if len(fits) == 0 {
+		fits = naming.Matching(name, all)
+	}
+	i, err := field.Pick(meant, "", name, all, fits)
+	if err != nil {
 		return types.ManagedObjectReference{}, err
 	}
-	all := append(hosts, Candidates(c.All, "ResourcePool")...)
-	if i, err = field.Choose(name, all); err != nil {
-		return types.ManagedObjectReference{}, err
+	at := all[i]
+	if pool, found := c.Root[at.Ref]; found {
+		return pool, nil
 	}
-	return all[i].Ref, nil
+	if slices.Contains(computeKinds, at.Ref.Type) {
+		return at.Ref, vcfault.ForOperator(field.Missing, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", at.Path)
+	}
+	return at.Ref, nil
 }
 
 // Reach lists the datastores and networks of a host, or of the hosts of a cluster.

@@ -84,8 +84,8 @@ func (n *Networks) switched(t *Object) string {
 }
 
 // Find finds a network, as naming.Matching describes. If several match, Find takes those that VMs can use and that the hosts in reached have, if
-// there are any.
-func (n *Networks) Find(name string, reached *Reach) (*Object, error) {
+// there are any. But a name keeps what it meant before in the zone.
+func (n *Networks) Find(name string, reached *Reach, zone string, meant *naming.Meant) (*Object, error) {
 	all := make([]naming.Candidate, len(n.All))
 	for i := range n.All {
 		all[i] = n.All[i].Candidate
@@ -101,8 +101,8 @@ func (n *Networks) Find(name string, reached *Reach) (*Object, error) {
 	if reached != nil {
 		prefer(func(t *Object) bool { return slices.Contains(reached.Networks, t.Ref) })
 	}
-	switch len(fits) {
-	case 0: // the message must not suggest uplinks
+	at, err := NetworkField.Pick(meant, zone, name, all, fits)
+	if err != nil && len(fits) == 0 { // the message must not suggest uplinks
 		var usable []naming.Candidate
 		for i := range all {
 			if !n.uplink(&n.All[i]) {
@@ -110,11 +110,11 @@ func (n *Networks) Find(name string, reached *Reach) (*Object, error) {
 			}
 		}
 		return nil, NetworkField.Refuse(name, usable, nil)
-	case 1:
-	default:
-		return nil, NetworkField.Refuse(name, all, fits)
 	}
-	t := &n.All[fits[0]]
+	if err != nil {
+		return nil, err
+	}
+	t := &n.All[at]
 	if n.uplink(t) {
 		return nil, vcfault.ForOperator(vcfault.ReasonNetworkUnusable, "The port group %s is an uplink of its switch, which VMs cannot use: name another one in spec.networks.", t.Path)
 	}

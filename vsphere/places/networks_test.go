@@ -78,7 +78,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		{"old-up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
 		{"nowhere", nil, "", vcfault.ReasonNetworkNotFound, "/DC0/network/VM Network"},
 	} {
-		got, err := n.Find(c.name, c.reached)
+		got, err := n.Find(c.name, c.reached, "", nil)
 		e := vctest.AsError(err)
 		if (e != nil) != (c.reason != "") || e == nil && got.Ref.Value != c.want || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
@@ -89,7 +89,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	}
 	backing := func(name string) vim.BaseVirtualDeviceBackingInfo {
 		t.Helper()
-		found, err := n.Find(name, nil)
+		found, err := n.Find(name, nil, "", nil)
 		must.Succeed(t, err)
 		b, err := n.Backing(found)
 		if err != nil {
@@ -106,7 +106,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	if b, is := backing("Network:VM Network").(*vim.VirtualEthernetCardNetworkBackingInfo); !is || b.DeviceName != "VM Network" {
 		t.Errorf("got %+v", b)
 	}
-	hidden, _ := n.Find("hidden", nil)
+	hidden, _ := n.Find("hidden", nil, "", nil)
 	if _, err := n.Backing(hidden); vctest.AsError(err) == nil || vctest.AsError(err).Reason != vcfault.ReasonMissingPrivilege {
 		t.Errorf("a port group whose switch is hidden: %v", err)
 	}

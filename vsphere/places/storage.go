@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -27,10 +28,10 @@ func ReadStorage(ctx context.Context, s *session.Session, d Datacenter) (*Storag
 	return &Storage{all}, nil
 }
 
-// Find returns the datastore or datastore cluster that spec.placement.datastore names.
-func (x *Storage) Find(name string) (*Object, error) {
+// Find returns the datastore or datastore cluster that spec.placement.datastore names. meant is what the name meant before.
+func (x *Storage) Find(name string, meant *naming.Meant) (*Object, error) {
 	all := Candidates(x.All, storageKinds...)
-	i, err := DatastoreField.Choose(name, all)
+	i, err := DatastoreField.Pick(meant, "", name, all, naming.Matching(name, all))
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (r *report) observedStatus() v1alpha1.VmGroupStatus {
 		s.UpdatedReplicas = min(s.CurrentReplicas, r.Group.Status.UpdatedReplicas)
 	}
 	s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.Update.Progress
-	s.GivenUp, s.Strays = r.givenUpStatuses(), r.strayStatuses()
+	s.GivenUp, s.Strays, s.Names = r.givenUpStatuses(), r.strayStatuses(), r.nameStatuses()
 	s.Disks, s.Canary, s.Trial = plan.DiskStatuses(r.Group, r.State.VMs), r.Update.Canary, r.Trial
 	if r.BlockedBy != nil || r.Finalizing {
 		s.Canary, s.Trial = r.Group.Status.Canary, r.Group.Status.Trial
