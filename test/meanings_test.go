@@ -86,6 +86,11 @@ func TestANameKeepsItsMeaningWhenAnotherObjectGetsIt(t *testing.T) {
 				if n.Object != object || len(n.Ignored) != 1 || n.Ignored[0].Path != c.theirs {
 					t.Errorf("the name means %+v; want %s, and %s ignored", n, object, c.theirs)
 				}
+				eventually(t, patience, "an Event names it", func() bool {
+					_, err := g.Sync(within(t))
+					r.must(err)
+					return strings.Contains(eventsOf(t, g)["NameShared"], c.theirs+" (")
+				})
 				if !c.isOurs(r) {
 					t.Errorf("web-0 wasn't made with %s", c.ours)
 				}

@@ -43,6 +43,8 @@ import (
 //	a member                        missing and given up                 Warning MemberGivenUp
 //	a member                        here with another moRef              MemberReappeared
 //	a VM that is no stray           a stray                              Warning StrayVM
+//	any                             an object has a name of the spec     Warning NameShared
+//	                                  without being meant
 //
 // A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
 func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
@@ -75,7 +77,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
 		say(true, ignored.Reason, "Annotations that hold no member: "+ignored.Message, "")
 	}
-	all = slices.Concat(all, r.holdEvents(), r.strayEvents(is))
+	all = slices.Concat(all, r.holdEvents(), r.strayEvents(is), r.nameEvents(is))
 	if r.Finalizing {
 		return slices.Concat(all, r.goneByOthers(), r.keptDisks(is, before.Reason))
 	}

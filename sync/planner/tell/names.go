@@ -2,6 +2,7 @@ package tell
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -24,6 +25,26 @@ func (r *report) nameStatuses() []v1alpha1.NamedObject {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Zone, b.Zone))
 	})
 	return all[:min(len(all), v1alpha1.MaxNames)]
+}
+
+// nameEvents tell of objects that have got a name of the spec: nothing stops, but whoever works with the name should know.
+func (r *report) nameEvents(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
+	was := map[string]bool{}
+	for _, n := range r.Group.Status.Names {
+		for _, x := range n.Ignored {
+			was[n.Field+n.Name+x.Object] = true
+		}
+	}
+	for _, n := range is.Names {
+		for _, x := range n.Ignored {
+			if key := n.Field + n.Name + x.Object; !was[key] { // once for all zones
+				was[key] = true
+				all = append(all, plan.Event{Warning: true, Reason: "NameShared", At: r.Now, Key: "name/" + key + "/" + n.Object,
+					What: fmt.Sprintf("%s (%s) has the name %q, too, which means %s in %s: it is ignored", x.Path, x.Object, n.Name, n.Object, n.Field)})
+			}
+		}
+	}
+	return all
 }
 
 // printable returns a record with paths that a status can have: anybody may have named the ignored objects.
