@@ -55,7 +55,6 @@ func TestEditsBecomeABoundedNumberOfCalls(t *testing.T) {
 					time.Sleep(each)
 				}
 				during := float64(r.total()-before) / (lasts / 2).Seconds()
-				before = r.total()
 				time.Sleep(25 * time.Second)
 				before = r.total()
 				time.Sleep(time.Minute)
