@@ -50,6 +50,7 @@ var slots32 = Config{Slots: 32, Begin: 30, Lease: day.Lease, Resync: day.Resync}
 
 // A step that failed once doesn't wait for steps of another kind that fail for hours, nor does one that takes no slot wait for any.
 func TestAStepThatFailedOnceDoesNotWaitForOthersThatFail(t *testing.T) {
+	thin.NotShort(t)
 	for _, once := range []plan.Op{plan.PowerOn, plan.Destroy, plan.ConfirmGone} {
 		t.Run(string(once), func(t *testing.T) {
 			f := newFailing()
@@ -78,6 +79,7 @@ func TestAStepThatFailedOnceDoesNotWaitForOthersThatFail(t *testing.T) {
 
 // A clone that failed once for one tenant doesn't wait for clones of another that fail for hours.
 func TestAStepThatFailedOnceDoesNotWaitForThoseOfAnotherTenant(t *testing.T) {
+	thin.NotShort(t)
 	f := newFailing()
 	bubble(t, f.model, slots32, func(t *testing.T, l hooks) {
 		f.fail(l, 40, 40*time.Minute)
