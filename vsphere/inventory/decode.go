@@ -99,7 +99,7 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 // groups that no server made, and settings of single VMs and hosts. The configuration is one property, which vCenter doesn't divide into pages.
 var ofOthers = []session.Omission{
 	{Element: "rule", Unless: func(_, name string) bool { return stamp.RuleOwner(name) != "" }},
-	{Element: "group", Unless: func(kind, name string) bool { return kind == "ClusterHostGroup" || stamp.RuleOwner(name) != "" }},
+	{Element: "group", Unless: func(kind, name string) bool { return kind != "ClusterVmGroup" || stamp.RuleOwner(name) != "" }},
 	{Element: "dasVmConfig"}, {Element: "dpmHostConfig"}, {Element: "vsanHostConfig"},
 }
 

@@ -216,9 +216,9 @@ func parseTag(tag []byte) (name []byte, closing, empty bool) {
 	return in, closing, empty
 }
 
-// typeOf returns the xsi:type in a tag, without its namespace; empty if there is none.
+// typeOf returns the xsi:type in a tag, without its namespace, whatever prefix it has (Go's encoder writes XMLSchema-instance:type); empty if there is none.
 func typeOf(tag []byte) string {
-	_, rest, _ := bytes.Cut(tag, []byte("xsi:type="))
+	_, rest, _ := bytes.Cut(tag, []byte(":type="))
 	if len(rest) < 2 {
 		return ""
 	}

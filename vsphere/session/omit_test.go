@@ -59,6 +59,7 @@ func TestAnElementIsKeptByItsTypeAndName(t *testing.T) {
 	for text, want := range map[string]string{
 		`<a><rule xsi:type="A"><key>1</key><name>theirs</name><vm>1</vm><vm>2</vm></rule><b/></a>`: `<a><b/></a>`,
 		`<a><rule xsi:type="A"><key>1</key><name>ours</name><vm>1</vm></rule><b/></a>`:             `<a><rule xsi:type="A"><key>1</key><name>ours</name><vm>1</vm></rule><b/></a>`,
+		`<a><rule XMLSchema-instance:type="Host"><name>theirs</name></rule></a>`:                   `<a><rule XMLSchema-instance:type="Host"><name>theirs</name></rule></a>`,
 		`<a><rule xsi:type="v:Host"><name>theirs</name><vm/></rule></a>`:                           `<a><rule xsi:type="v:Host"><name>theirs</name><vm/></rule></a>`,
 		`<a><rule><of><name>ours</name></of><name> theirs </name></rule></a>`:                      `<a></a>`, // another element's name
 		`<a><rule><name>theirs</name><name>ours</name></rule><rule/><rule>1</rule></a>`:            `<a><rule/><rule>1</rule></a>`,
