@@ -94,7 +94,7 @@ func (x *lease) renew(call plan.Call, now time.Time) {
 	if was := x.call.Group; was == nil || call.Group.Generation != was.Generation || again {
 		x.claims = plan.ClaimsOf(call.Group)
 	}
-	if x.newestStamp == call.Group.UndoneGeneration() { // what was known of it is no reason to wait any more; the stamps that there are now are
+	if x.newestStamp <= call.Group.UndoneGeneration() { // what was known of it is no reason to wait any more; the stamps that there are now are
 		x.newestStamp = 0
 	}
 	x.call, x.renewed, x.calls, x.older = call, now, x.calls+1, older{}
@@ -108,11 +108,11 @@ func (x *lease) expire(now time.Time, lease time.Duration) {
 	}
 }
 
-// saw remembers the highest generation in the stamps, but for one that an operator undoes: once its VMs are gone, only a lower one may be left, which the
-// operator undoes then.
+// saw remembers the highest generation in the stamps, but for those up to the one that an operator undoes: once its VMs are gone, only a lower one may be
+// left, which the operator undoes then.
 func (x *lease) saw(o *plan.Observed) {
 	for i := range o.State.VMs {
-		if generation := o.State.VMs[i].Generation; generation != o.Group.UndoneGeneration() {
+		if generation := o.State.VMs[i].Generation; generation > o.Group.UndoneGeneration() {
 			x.newestStamp = max(x.newestStamp, generation)
 		}
 	}
