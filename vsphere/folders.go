@@ -89,7 +89,7 @@ func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectRef
 		if err == nil {
 			folder = res.Returnval
 			if placementIn(f.action).Folder != "" { // a tenant can name any number of others; the root has one for each namespace
-				f.made.add(folder.Value, parent.Value)
+				f.made.add(folder.Value, parent.Value, name)
 			}
 		}
 		return err

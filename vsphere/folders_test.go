@@ -75,3 +75,24 @@ func TestAFolderIsNotCreatedWhereItIsNotAllowed(t *testing.T) {
 		}
 	})
 }
+
+// A restored vCenter gives the moRef of a folder that the server made to another one, which may be empty, too.
+func TestAnEmptyFolderIsRemovedOnlyIfItIsTheOneThatWasMade(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		ref, err := w.MakeFolder("/DC0/vm/strange")
+		w.must(err)
+		parent, err := w.Find("/DC0/vm")
+		w.must(err)
+		for _, c := range []struct {
+			name, parent string
+			gone         bool
+		}{{"made", parent.Value, false}, {"strange", "group-v99", false}, {"strange", parent.Value, true}} {
+			p.VCenter.made.add(ref.Value, c.parent, c.name)
+			p.VCenter.made.add("group-v98", ref.Value, "below")
+			groupRemoval{p.step(web, plan.Action{Op: plan.RemoveFolder}, new(plan.StepResult))}.removeEmptied(t.Context(), "group-v98", ref.Value)
+			if _, err := w.Find("/DC0/vm/strange"); (err != nil) != c.gone {
+				t.Errorf("made as %s in %s: the folder is gone: %t; want %t", c.name, c.parent, err != nil, c.gone)
+			}
+		}
+	})
+}

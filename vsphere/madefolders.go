@@ -9,60 +9,58 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// madeFolders are the folders that CreateFolder made for this process, by their moRefs, with their parents. Nothing in vCenter shows who made a folder, so
-// one that another process made stays, and so does each after a restart. Its zero value is empty.
+// madeFolders are the folders that CreateFolder made for this process, by their moRefs, with their names and parents. Nothing in vCenter shows who made a
+// folder, so one that another process made stays, and so does each after a restart. Its zero value is empty.
 type madeFolders struct {
-	mu     sync.Mutex
-	parent map[string]string
-	within map[string]int // how many of them are in a folder
+	mu sync.Mutex
+	of map[string]madeFolder
 }
 
-func (m *madeFolders) add(folder, parent string) {
+type madeFolder struct{ name, parent string }
+
+func (m *madeFolders) add(folder, parent, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.parent == nil {
-		m.parent, m.within = map[string]string{}, map[string]int{}
+	if m.of == nil {
+		m.of = map[string]madeFolder{}
 	}
-	if _, known := m.parent[folder]; !known {
-		m.parent[folder] = parent
-		m.within[parent]++
-	}
+	m.of[folder] = madeFolder{name, parent}
 }
 
-// drop forgets a folder that was removed. emptied reports whether its parent is one of these folders, and has none of them any more; above is the
-// parent's parent.
-func (m *madeFolders) drop(folder, parent string) (above string, emptied bool) {
+// drop forgets a folder that was removed. emptied reports whether its parent is one of these folders, and contains none of them any more.
+func (m *madeFolders) drop(folder, parent string) (was madeFolder, emptied bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.parent[folder]; known {
-		delete(m.parent, folder)
-		if m.within[parent]--; m.within[parent] <= 0 {
-			delete(m.within, parent)
+	delete(m.of, folder)
+	for _, other := range m.of {
+		if other.parent == parent {
+			return madeFolder{}, false
 		}
 	}
-	above, made := m.parent[parent]
-	return above, made && m.within[parent] == 0
+	was, emptied = m.of[parent]
+	return was, emptied
 }
 
 // removeEmptied removes, from the inside out, the folders above a removed one that this process made, if a fresh read shows no object in them and no
-// permission on them. That is no reason for the step to fail. Another replica may put a group's folder into one at the same moment: that folder is gone,
+// permission on them, and the name and the parent that they were made with: a restored vCenter gives moRefs to other folders. If a folder can't be removed,
+// the step doesn't fail. Another replica may put a group's folder into one at the same moment: that folder is gone,
 // too, and the replica makes it again, before its first clone.
 func (g groupRemoval) removeEmptied(ctx context.Context, folder, parent string) {
 	for range deepestFolder {
-		above, emptied := g.made.drop(folder, parent)
+		was, emptied := g.made.drop(folder, parent)
 		if !emptied {
 			return
 		}
+		var now freshFolder
 		ref, free := inventory.FolderRef(parent), false
 		err := g.Call(ctx, func(ctx context.Context, s *session.Session) error {
-			var children []types.ManagedObjectReference
 			var permitted []types.Permission
-			o, err := session.ReadProps(ctx, s, ref, session.Refs("childEntity", &children),
-				session.Taking("permission", func(v types.ArrayOfPermission) { permitted = v.Permission }))
-			free = err == nil && o.Found && !o.Withheld && len(children)+len(permitted) == 0
+			o, err := session.ReadProps(ctx, s, ref, append(now.properties(), session.Taking("permission", func(v types.ArrayOfPermission) { permitted = v.Permission }))...)
+			free = err == nil && o.Found && !o.Withheld && naming.Unescape(now.Name) == naming.Unescape(was.name) && now.Parent == was.parent && len(now.Children)+len(permitted) == 0
 			return err
 		})
 		if err == nil && free {
@@ -74,7 +72,7 @@ func (g groupRemoval) removeEmptied(ctx context.Context, folder, parent string) 
 		if err != nil || !free {
 			return
 		}
-		folder, parent = parent, above
+		folder, parent = parent, was.parent
 	}
 }
 

@@ -405,7 +405,7 @@ var defects = []defect{
 		"if len(unmanaged) == 0 {", "if true {",
 		[]layer{through("ARestoredVM"), vsphere}},
 	{"folders: one with a permission, which the server made, goes with its last group", "vsphere/madefolders.go",
-		"len(children)+len(permitted) == 0", "len(children) == 0",
+		"len(now.Children)+len(permitted) == 0", "len(now.Children) == 0",
 		[]layer{through("FoldersThatNoGroupNeedsGo")}},
 	{"evidence: a deletion ends before it is known whose a VM is", "vsphere/inventory/groups.go",
 		"if !n.Evidence.isStray(uid, g.vms[i].ID()) {", "if n.Evidence.isProven(uid, g.vms[i].ID()) {",
