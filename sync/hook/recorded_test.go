@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
-// Whoever has the token can send any status, and each VM in it would be looked up and remembered.
+// A caller with the token can send any status. The server would look up and remember each VM in it.
 func TestAStatusWithMoreThanAGroupHasIsRefused(t *testing.T) {
 	t.Parallel()
 	for list, most := range map[string]int{"members": 4 * v1alpha1.MaxReplicas, "standby": 4 * v1alpha1.MaxReplicas, "disks": v1alpha1.MaxPersistentDisks, "strays": v1alpha1.MaxStrays,

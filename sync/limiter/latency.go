@@ -10,7 +10,7 @@ import "time"
 // measured then are the actions' own, on a datastore that became slower, for example.
 //
 // Whose actions take longer, may have made them longer: by larger disks, for example. So each tenant's are compared with the best time of all, and a
-// tenant's slow ones count only if no other tenant's that ended meanwhile were fast (Limiter.contradicted).
+// tenant's slow actions are ignored while another tenant's are fast (Limiter.contradicted).
 type latency struct {
 	best, before time.Duration            // the best time since the last cut, and of all time before
 	usual        map[string]time.Duration // by tenant; smoothed, from the best since the last cut

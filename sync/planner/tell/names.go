@@ -27,7 +27,7 @@ func (r *report) nameStatuses() []v1alpha1.NamedObject {
 	return all[:min(len(all), v1alpha1.MaxNames)]
 }
 
-// nameEvents tell of objects that have got a name of the spec: nothing stops, but whoever works with the name should know.
+// nameEvents report that another object now has a name that the spec uses. The group ignores that object.
 func (r *report) nameEvents(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	was := map[string]bool{}
 	for _, n := range r.Group.Status.Names {
