@@ -101,6 +101,10 @@ func (b *cloneBuilder) identify(ctx context.Context, holder types.ManagedObjectR
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
 		return true, errFormerMember(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}
+	if id := b.inventory.CopyOf(holder.Value, b.ref.UID); id != "" {
+		return true, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which has the group's stamp, but not the instanceUuid %s in that stamp: "+
+			"if it is the member, set its instanceUuid to that again; otherwise rename, move or remove it.", path, id)
+	}
 	return true, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 

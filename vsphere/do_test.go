@@ -107,6 +107,24 @@ func TestANameOfAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 	})
 }
 
+// A member whose instanceUuid vCenter changed before a status listed it is not known to be one after a restart.
+func TestTheNameOfACopyOfTheMemberSaysHowToSetItsInstanceUuidBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		const path = "/DC0/vm/vm-operator/shop/web/web-0"
+		p.do(plan.Action{Op: plan.CreateFolder})
+		p.do(p.cloning(0))
+		was := p.member(0).InstanceUUID
+		w.Must(w.RenewInstanceUUID(path))
+		after := w.start()
+		f := after.fault(after.cloning(0))
+		want := "The name is taken by " + path + ", which has the group's stamp, but not the instanceUuid " + was + " in that stamp: " +
+			"if it is the member, set its instanceUuid to that again; otherwise rename, move or remove it."
+		if f.Reason != plan.ReasonNameConflict || !f.NeedsOperator || f.Message != want {
+			t.Errorf("got the fault %+v; want %s, for an operator, the message %q", f, plan.ReasonNameConflict, want)
+		}
+	})
+}
+
 func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})

@@ -1,5 +1,7 @@
 package inventory
 
+import "k8s.io/apimachinery/pkg/types"
+
 // Holder returns the inventory path of an object and, if the object is a member, the member. It tells, for example, which object has a name that a
 // clone needs. known is false if the object is gone or unknown.
 func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
@@ -13,6 +15,16 @@ func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
 	}
 	x, found := n.objects.unmanaged[moRef]
 	return nil, n.objects.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
+}
+
+// CopyOf returns the instanceUuid in the stamp of a VM whose own instanceUuid is another, if the stamp is a group's; empty otherwise.
+func (n *Inventory) CopyOf(moRef string, uid types.UID) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if of := n.objects.unmanaged[moRef].copyOf; of.uid == uid {
+		return of.instanceUUID
+	}
+	return ""
 }
 
 // IsUnmanaged reports whether a VM is known to be no group's member.
