@@ -1,10 +1,12 @@
 package test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +70,50 @@ func TestACloneForWhichTwoReplicasRacedIsDestroyed(t *testing.T) {
 			t.Errorf("%v are left", left)
 		}
 	})
+}
+
+// An admin moves or renames the group's folder while its first clones run. The replica that doesn't run them takes them for the group's too: it has seen
+// the folder at its place.
+func TestClonesThatRunWhileTheGroupsFolderIsMovedBecomeMembers(t *testing.T) {
+	for name, change := range map[string]func(*rig, *object.Folder) error{
+		"moved": func(r *rig, f *object.Folder) error {
+			_, err := r.MakeFolder("/DC0/vm/attic")
+			r.must(err)
+			attic, err := r.Find("/DC0/vm/attic")
+			r.must(err)
+			task, err := object.NewFolder(f.Client(), attic).MoveInto(context.Background(), []vim.ManagedObjectReference{f.Reference()})
+			r.must(err)
+			return task.Wait(context.Background())
+		},
+		"renamed": func(r *rig, f *object.Folder) error {
+			task, err := f.Rename(context.Background(), "old-web")
+			r.must(err)
+			return task.Wait(context.Background())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, r *rig) {
+				r.neverTwo()
+				a, b := r.serve(), r.serve()
+				g := a.group("web", 3)
+				eventually(t, patience, "three clones run", func() bool { r.one(g); return r.Calls()["CloneVM_Task"] == 3 })
+				g.URL = b.url
+				r.one(g)
+				time.Sleep(5 * time.Second)
+				ref, err := r.Find(strings.TrimSuffix(webFolder, "/"))
+				r.must(err)
+				r.must(change(r, object.NewFolder(r.Admin().Client, ref)))
+				until(t, g, "it runs", metacontroller.Running)
+				if is := r.instances(g); len(is) != 3 || len(g.Status.Strays) > 0 {
+					t.Errorf("the VMs are %v, and the strays are %+v; want 3, and no strays", is, g.Status.Strays)
+				}
+				remove(t, g)
+				if left := r.instances(g); len(left) > 0 {
+					t.Errorf("%v are left", left)
+				}
+			})
+		})
+	}
 }
 
 // A server that ends at any moment before a status is stored has left VMs of which only their stamps, their place and vCenter's events tell. Another server

@@ -31,10 +31,11 @@ import (
 //	spec.adopt names it, it is at that place or in the group's folder, no
 //	  other VM has its ordinal, and it is older than its stamp                  the group's (Adopted)
 //	vCenter's events of it are being read                                       not decided yet
-//	it is not in the group's folder                                             a stray
+//	it is neither in the group's folder, nor in one that was the group's while
+//	  this process ran, and was moved or renamed since                          a stray
 //	cloned by the server's account, under the member's name, when the stamp
 //	  says                                                                      the group's (MadeByAccount)
-//	created, cloned, registered … otherwise                                     a stray
+//	created, cloned, registered … otherwise; or not in the group's folder       a stray
 //	no event says how it came: no other VM has its ordinal, and the status
 //	  doesn't list it as a stray                                                the group's (InFolder)
 //	  otherwise                                                                 a stray
@@ -49,7 +50,7 @@ import (
 // One of the group's VMs that is a template now is a stray that holds its ordinal.
 //
 // A stray is never powered on or off, changed, moved or destroyed, and isn't counted: it fills no ordinal, is no endpoint, and blocks neither the spec
-// nor the deletion. Its ordinal isn't filled while it is in the group's folder and not decided, while its name in the group's folder is the member's, or if the server's account made
+// nor the deletion. Its ordinal isn't filled while it is in the group's folder, present or former, and not decided, while its name in the group's folder is the member's, or if the server's account made
 // it: two VMs with one address are as bad as a lost one.
 
 // Proof is what shows that a VM is a group's. The zero value is none.
@@ -125,6 +126,8 @@ type Evidence struct {
 	// InFolder reports whether the VM is in the group's folder, or in its quarantine folder, by their moRefs. FolderUnknown reports whether the server
 	// doesn't know yet which these are.
 	InFolder, FolderUnknown bool
+	// InFormerFolder reports whether the VM is in a folder that was the group's while this process ran, and was moved or renamed since.
+	InFormerFolder bool
 	// Named reports whether spec.adopt has the entry in the VM's stamp, and the VM is in the folder in which it was adopted, or in the group's.
 	Named bool
 	// Filled reports whether another VM, which is the group's, has the ordinal.
@@ -184,7 +187,7 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return "", &Stray{VM: *c.VM, Why: fmt.Sprintf(why, args...), Holds: inPlace || c.Arrival.isCloneOf(name)}
 	}
 	pending := func() (Proof, *Stray) { // another VM with this instanceUuid has the ordinal, or is known to be missing
-		return "", &Stray{VM: *c.VM, Pending: true, Holds: c.InFolder && c.Former == "", Why: "vCenter's events are being read"}
+		return "", &Stray{VM: *c.VM, Pending: true, Holds: (c.InFolder || c.InFormerFolder) && c.Former == "", Why: "vCenter's events are being read"}
 	}
 	a := &c.Arrival
 	switch {
@@ -214,10 +217,12 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return Adopted, nil
 	case !a.Read:
 		return pending()
-	case !c.InFolder:
+	case !c.InFolder && !c.InFormerFolder:
 		return stray("%s, and it is not in the group's folder", a.text())
 	case a.isCloneOf(name) && a.isAt(c.VM.Created):
 		return MadeByAccount, nil
+	case !c.InFolder:
+		return stray("%s, and it is not in the group's folder", a.text())
 	case a.How != "":
 		return stray("%s, and not by a clone of the server for this member", a.text())
 	case c.Listed || c.Filled:

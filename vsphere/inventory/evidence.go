@@ -34,6 +34,8 @@ type Evidence struct {
 	sought   map[string]*Sought
 	// renumbered are the VMs of which vCenter changed the instanceUuid (plan.Renumbered), by moRef.
 	renumbered map[string]renumbered
+	// homes has the group of each folder that this process saw at a group's path, by moRef. It stays when the folder is moved or renamed.
+	homes map[string]types.UID
 }
 
 // renumbered is what a VM's stamp says, the instanceUuid that vCenter has for it, and the .vmx file in the member's record.
@@ -65,9 +67,10 @@ func (e *Evidence) reset() {
 	defer e.mu.Unlock()
 	e.proofs, e.making, e.strays = map[string]proof{}, goneSet[proof]{}, map[string]proof{}
 	e.arrivals, e.sought, e.renumbered = map[string]arrival{}, map[string]*Sought{}, map[string]renumbered{}
+	e.homes = map[string]types.UID{}
 }
 
-// forget forgets a VM that left vCenter.
+// forget forgets a VM or folder that left vCenter.
 func (e *Evidence) forget(moRef string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,6 +79,21 @@ func (e *Evidence) forget(moRef string) {
 	delete(e.arrivals, moRef)
 	delete(e.sought, moRef)
 	delete(e.renumbered, moRef)
+	delete(e.homes, moRef)
+}
+
+// setHome records that a folder is at a group's path.
+func (e *Evidence) setHome(folder string, uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.homes[folder] = uid
+}
+
+// wasHome reports whether a folder was at a group's path while this process ran.
+func (e *Evidence) wasHome(folder string, uid types.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.homes[folder] == uid
 }
 
 // Making records that this process is about to clone a VM with that instanceUuid for a group.

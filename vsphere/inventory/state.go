@@ -75,7 +75,9 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 		return s
 	}
-	s.Folder = n.objects.places.below(at.Root, ref.Namespace, ref.Name)
+	if s.Folder = n.objects.places.below(at.Root, ref.Namespace, ref.Name); s.Folder != "" && !ask.Preview {
+		n.Evidence.setHome(s.Folder, ref.UID)
+	}
 	s.Quarantine = n.objects.places.below(s.Folder, plan.QuarantineFolder)
 	s.Free = n.objects.free(s.Folder, ask.Taken)
 	s.Target = n.folders.target(at, &ask)

@@ -32,6 +32,7 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 	for i := range others {
 		vm := &others[i]
 		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
+			InFormerFolder: n.Evidence.wasHome(vm.Folder, ref.UID),
 			Recorded: n.Evidence.isProven(ref.UID, vm.ID()) || lists(known.members, vm),
 			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
 			Listed: slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool {
@@ -61,7 +62,7 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 				n.adoptions.forgetAnswer(ref.UID)
 			}
 		case !c.Arrival.Read:
-			n.Evidence.seekArrival(Sought{VMID: vm.ID(), UID: ref.UID, Patient: c.InFolder || c.Former != ""})
+			n.Evidence.seekArrival(Sought{VMID: vm.ID(), UID: ref.UID, Patient: c.InFolder || c.InFormerFolder || c.Former != ""})
 		}
 	}
 	if len(all) > len(ours) {
