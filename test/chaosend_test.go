@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -118,6 +119,27 @@ func (l *life) helpWith(a metacontroller.Answer) {
 	l.correctGuests(a)
 	l.giveUp(a)
 	l.undoes(a)
+	l.identify(a)
+}
+
+var (
+	movedClone   = regexp.MustCompile(`the VM (\S+) \(vm-\d+\) has its stamp, and it was cloned by user, and it is not in the group's folder`)
+	renamedClone = regexp.MustCompile(`the name is taken by (\S+), which has the group's stamp, but not the instanceUuid (\S+) in that stamp`)
+)
+
+// identify acts for an operator who shows the server which VM is the group's: one that was cloned, but in no status yet, when somebody moved the
+// group's folder, or when vCenter changed its instanceUuid.
+func (l *life) identify(a metacontroller.Answer) {
+	for _, m := range movedClone.FindAllStringSubmatch(a.Status.LastMessage, -1) {
+		if vms := l.ours(); slices.ContainsFunc(vms, func(vm vcsim.VM) bool { return vm.Path == m[1] }) {
+			_, err := l.MakeFolder(web)
+			l.must(err)
+			l.say("an operator moves %s into the group's folder: %v", m[1], l.Move(m[1], web))
+		}
+	}
+	if m := renamedClone.FindStringSubmatch(a.Status.LastMessage); m != nil {
+		l.say("an operator sets the instanceUuid of %s back: %v", m[1], l.Reconfigure(m[1], types.VirtualMachineConfigSpec{InstanceUuid: m[2]}))
+	}
 }
 
 // correctGuests acts for an operator who corrects a guest whose customization failed and powers it off; the server powers it on.

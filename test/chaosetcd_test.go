@@ -58,17 +58,19 @@ func (l *life) restartAll() {
 	l.complete()
 }
 
-// lostDisk is a persistent disk that was added after the backup.
-var lostDisk = regexp.MustCompile(`its disk (\S+), of (\d+) GiB, is not in the spec`)
+// lostDisk is a disk that was added after the backup.
+var lostDisk = regexp.MustCompile(`its disk (\S+), of \d+ GiB, is not in the spec`)
 
 // undoes has an operator do what the status asks for when VMs have a newer generation than etcd.
 func (l *life) undoes(a metacontroller.Answer) {
 	if d := lostDisk.FindStringSubmatch(a.Status.LastMessage); d != nil && l.wentBack && !l.deleting {
-		size, err := strconv.Atoi(d[2])
-		l.must(err)
-		l.group.Spec.Disks = append(slices.Clone(l.group.Spec.Disks), v1alpha1.Disk{Name: d[1], SizeGiB: int32(size), Persistent: l.profile.persistent})
-		l.edited("the disk %s, which members have, is added again", d[1])
-		return
+		for _, spec := range slices.Backward(l.specs) {
+			if i := slices.IndexFunc(spec.Disks, func(x v1alpha1.Disk) bool { return x.Name == d[1] }); i >= 0 {
+				l.group.Spec.Disks = append(slices.Clone(l.group.Spec.Disks), spec.Disks[i])
+				l.edited("the disk %s, which members have, is added again", d[1])
+				return
+			}
+		}
 	}
 	n := newestGeneration.FindStringSubmatch(a.Status.LastMessage)
 	if n == nil || !l.wentBack {

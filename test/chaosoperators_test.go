@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -33,9 +34,19 @@ func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation
 var changedIdentity = operation{"vCenter changes an instanceUuid", 16, func(l *life) {
 	if ours := l.ours(); len(ours) > 0 {
 		vm := pick(l.rand, ours)
+		if !l.isListed(vm) {
+			l.watch.excuse(vm.First) // nothing shows whose it is: it stays if the group is deleted before an operator sets its instanceUuid back
+		}
 		l.say("vCenter changes the instanceUuid of %s (%s): %v", vm.Path, vm.Ref.Value, l.RenewInstanceUUID(vm.Path))
 	}
 }}
+
+// isListed reports whether a stored status lists a VM as a member.
+func (l *life) isListed(vm vcsim.VM) bool {
+	return slices.ContainsFunc(append(slices.Clone(l.past), l.group.VmGroup), func(g v1alpha1.VmGroup) bool {
+		return slices.ContainsFunc(g.Status.Members, func(m v1alpha1.Member) bool { return m.MoRef == vm.Ref.Value })
+	})
+}
 
 // operators lists what operators do in vCenter.
 var operators = []operation{
