@@ -305,3 +305,20 @@ func TestPlanOfABlockedGroupSaysEachSentenceOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEmbeddedVCenterHasWhatTheSamplesNeed(t *testing.T) {
+	t.Parallel()
+	samples, err := filepath.Glob("../../manifests/samples/vmgroup*.yaml")
+	must.Succeed(t, err)
+	args := append([]string{"plan", "--simulator", "-o", "json", "../../manifests/samples/user-data.yaml", "../../manifests/samples/ignition.yaml"}, samples...)
+	out, errs, status := run(t, vmgroup(nil, args...))
+	var answers []hook.PlanAnswer
+	if err := json.Unmarshal([]byte(out), &answers); err != nil || status != 2 || len(answers) != len(samples) {
+		t.Fatalf("exit status %d, %d answers, and the error %v: %s", status, len(answers), err, errs)
+	}
+	for _, a := range answers {
+		if len(a.Blocked) > 0 {
+			t.Errorf("%s is blocked: %+v", a.Group, a.Blocked)
+		}
+	}
+}

@@ -194,9 +194,25 @@ func (o otherLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// allowSamples allows groups what the samples need, where the embedded vCenter has it and the user sets nothing else.
+func (s *settings) allowSamples() {
+	if s.adoptFrom == nil {
+		s.adoptFrom = []string{"default=" + vcsim.LegacyFolder}
+	}
+	if s.vcenter.ExtraKeys == nil {
+		s.vcenter.ExtraKeys = []string{"disk.EnableUUID"}
+	}
+	if s.vcenter.PCIDevices == nil {
+		s.vcenter.PCIDevices = []string{"*"}
+	}
+}
+
 // connect returns the vCenter side; with --simulator it first starts the embedded vCenter, which closeSimulator stops.
 func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimulator func(), err error) {
 	closeSimulator = func() {}
+	if s.simulator {
+		s.allowSamples()
+	}
 	if s.vcenter.AdoptFrom, err = adoptRules(s.adoptFrom); err != nil {
 		return nil, nil, err
 	}
@@ -214,7 +230,7 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 			return nil, nil, usageError{err}
 		}
 		s.sim.Templates, s.sim.InstanceUUID = []string{"vm-operator-template", "vm-operator-template-2"}, simulatorUUID
-		s.sim.Guest.Tools = true
+		s.sim.Guest.Tools, s.sim.Furnished = true, true
 		sim, err := vcsim.Start(s.sim)
 		if err != nil {
 			if errors.Is(err, syscall.EADDRINUSE) {

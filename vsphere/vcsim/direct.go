@@ -251,6 +251,9 @@ func (v *VCenter) setUp(c Config) error {
 			return err
 		}
 	}
+	if c.Furnished {
+		return v.furnish()
+	}
 	return nil
 }
 

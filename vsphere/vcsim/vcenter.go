@@ -166,6 +166,8 @@ type Config struct {
 	// Pods counts the datastore clusters per datacenter: DC0_POD0, ... with two datastores each, DC0_POD0_DS0 and DC0_POD0_DS1. Default:
 	// none.
 	Pods int
+	// Furnished adds what the samples of manifests/samples name, and two pools to each cluster, unless Pools is set.
+	Furnished bool
 }
 
 func (c Config) withDefaults() Config {
@@ -176,6 +178,9 @@ func (c Config) withDefaults() Config {
 	c.Clusters = cmp.Or(c.Clusters, 1)
 	c.Hosts = cmp.Or(c.Hosts, 1)
 	c.Datastores = cmp.Or(c.Datastores, 1)
+	if c.Furnished {
+		c.Pools = cmp.Or(c.Pools, 2)
+	}
 	if c.Templates == nil {
 		c.Templates = []string{"vm-operator-template"}
 	}
