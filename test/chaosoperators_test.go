@@ -35,7 +35,7 @@ var changedIdentity = operation{"vCenter changes an instanceUuid", 16, func(l *l
 	if ours := l.ours(); len(ours) > 0 {
 		vm := pick(l.rand, ours)
 		if !l.isListed(vm) {
-			l.watch.excuse(vm.First) // nothing shows whose it is: it stays if the group is deleted before an operator sets its instanceUuid back
+			l.watch.unlist(vm.First)
 		}
 		l.say("vCenter changes the instanceUuid of %s (%s): %v", vm.Path, vm.Ref.Value, l.RenewInstanceUUID(vm.Path))
 	}

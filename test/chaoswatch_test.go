@@ -36,6 +36,7 @@ type watch struct {
 	buried     []types.UID
 	least      int                    // the number of members that, as promised, always work
 	duplicates string                 // why there may be two VMs of one ordinal; empty: there must be none
+	unlisted   map[string]bool        // VMs, by instanceUuid, that no status listed when vCenter changed their instanceUuid: nothing shows whose they are
 	excused    map[string]bool        // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
 	seen       lastSeen               // how each VM looked last, for the diary
 	changed    time.Time              // when seen last changed
@@ -56,7 +57,7 @@ type memberState struct {
 }
 
 func newWatch() *watch {
-	return &watch{began: time.Now(), seen: map[string]string{}, excused: map[string]bool{}, touched: map[string]bool{}}
+	return &watch{began: time.Now(), seen: map[string]string{}, excused: map[string]bool{}, unlisted: map[string]bool{}, touched: map[string]bool{}}
 }
 
 func (w *watch) say(format string, args ...any) {
@@ -149,6 +150,13 @@ func (w *watch) excuse(instanceUUIDs ...string) {
 	}
 }
 
+// unlist notes a VM that no status listed when vCenter changed its instanceUuid: it stays if its group is deleted before an operator sets that back.
+func (w *watch) unlist(instanceUUID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unlisted[instanceUUID] = true
+}
+
 // promised sets how many members must work from now on.
 func (w *watch) promised(least int) {
 	w.mu.Lock()
@@ -203,7 +211,7 @@ func (w *watch) look(l *life) {
 		return
 	}
 	least, duplicates := min(least, w.least), w.duplicates
-	excused := maps.Clone(w.excused)
+	excused, unlisted := maps.Clone(w.excused), maps.Clone(w.unlisted)
 	w.mu.Unlock()
 
 	w.note(vms)
@@ -213,7 +221,7 @@ func (w *watch) look(l *life) {
 		if err != nil || !stamp.Owned(stamp.UID, vm.First) || excused[vm.First] || isStray(vm) || vm.Template {
 			continue
 		}
-		if slices.Contains(buried, stamp.UID) {
+		if slices.Contains(buried, stamp.UID) && !unlisted[vm.First] {
 			l.t.Errorf("a VM of a group that was finalized: %s (%s) of %s", vm.Path, vm.Ref.Value, stamp.UID)
 			return
 		}
