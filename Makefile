@@ -19,6 +19,8 @@ BREAKS      ?= 2h
 ROUND       ?= 1000
 REPEAT      ?= 20
 PACKED      ?= 4
+PORT        ?= 8080
+HEALTH_PORT ?= 8081
 PLANT       ?= -planted
 # The random lives of campaign, world and promises begin with this seed. Without one, each run of make draws its own, and prints it.
 ifndef SEED
@@ -51,13 +53,23 @@ compile     = GOGC=1600 GOMEMLIMIT=2GiB
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# $(call free,<port>,<variable>) fails if a program on this machine has the port: before the build, which can take minutes. Without bash, only the server
+# says so.
+free = @! { command -v bash >/dev/null && bash -c '</dev/tcp/127.0.0.1/$(1)' 2>/dev/null; } || \
+	{ echo 'Another program on this machine has port $(1): end it, or choose another port: make $@ $(2)=1$(1)' >&2; exit 1; }
+
 .PHONY: run
-run: build ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
-	bin/vmgroup serve --simulator --listen 127.0.0.1:8080 --log-format console
+run: ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter (PORT=, HEALTH_PORT=)
+	$(call free,$(PORT),PORT)
+	$(call free,$(HEALTH_PORT),HEALTH_PORT)
+	@$(MAKE) -s build
+	bin/vmgroup serve --simulator --listen 127.0.0.1:$(PORT) --health-listen 127.0.0.1:$(HEALTH_PORT) --log-format console
 
 .PHONY: demo
-demo: build ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml')
-	@exec bin/vmgroup demo $(DEMO)
+demo: ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml', PORT=)
+	$(call free,$(PORT),PORT)
+	@$(MAKE) -s build
+	@exec bin/vmgroup demo --listen 127.0.0.1:$(PORT) $(DEMO)
 
 # The packages without a test in a short run: they have benchmarks, other simulators, or tests that take minutes or a browser. They cost their compilation.
 no_short := /test/(bench|browser|plain|promises)$$
