@@ -12,7 +12,7 @@ const (
 )
 
 // ServiceType says how the group's Service is reached.
-// +kubebuilder:validation:Enum=Headless;ClusterIP
+// +kubebuilder:validation:Enum=Headless;ClusterIP;LoadBalancer
 type ServiceType string
 
 // The types of Services.
@@ -21,18 +21,23 @@ const (
 	ServiceHeadless ServiceType = "Headless"
 	// ServiceClusterIP: the Service has an address of its own, which leads to ready members.
 	ServiceClusterIP ServiceType = "ClusterIP"
+	// ServiceLoadBalancer: it also has an address outside of the cluster, which the cluster's load balancer gives it.
+	ServiceLoadBalancer ServiceType = "LoadBalancer"
 )
+
+// HasAddress reports whether a Service of the type has an address of its own.
+func (t ServiceType) HasAddress() bool { return t == ServiceClusterIP || t == ServiceLoadBalancer }
 
 // Service is a Kubernetes Service with the group's name, and EndpointSlices with the addresses that members' guests report. The group's
 // name must then begin with a letter.
 //
-// +kubebuilder:validation:XValidation:rule="self.?type.orValue(\"\") != 'ClusterIP' || self.?ports.orValue([]).size() > 0",message="a ClusterIP Service needs a port: add one, or set type to Headless",fieldPath=".ports",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="!(self.?type.orValue(\"\") in ['ClusterIP', 'LoadBalancer']) || self.?ports.orValue([]).size() > 0",message="a ClusterIP or LoadBalancer Service needs a port: add one, or set type to Headless",fieldPath=".ports",reason=FieldValueRequired
 type Service struct {
-	// type is Headless (the default; DNS answers with members' addresses) or ClusterIP.
+	// type is Headless (the default; DNS answers with members' addresses), ClusterIP, or LoadBalancer, which also has an address outside of the cluster.
 	// +default="Headless"
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
-	// ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each target port, can occur once,
+	// ports that members serve: at most 100. A ClusterIP or LoadBalancer Service needs one or more. Each port, and each target port, can occur once,
 	// whatever its protocol.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, p.?name.orValue('') != '')",message="each port needs a name if there are several"

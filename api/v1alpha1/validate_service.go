@@ -22,7 +22,7 @@ func (s *Service) validate(spec *field.Path, group string) (errs field.ErrorList
 		errs = append(errs, field.Invalid(path, group,
 			"the Service has the group's name, which must then begin with a letter: rename the group, or remove service"))
 	}
-	errs = append(errs, oneOf(path.Child("type"), s.Type, ServiceHeadless, ServiceClusterIP)...)
+	errs = append(errs, oneOf(path.Child("type"), s.Type, ServiceHeadless, ServiceClusterIP, ServiceLoadBalancer)...)
 	errs = append(errs, s.validatePorts(path.Child("ports"))...)
 	errs = append(errs, s.validateAnnotations(path)...)
 	return append(errs, between(path.Child("drainSeconds"), s.DrainSeconds, 0, MaxSeconds)...)
@@ -42,8 +42,8 @@ func (s *Service) validatePorts(path *field.Path) (errs field.ErrorList) {
 	if len(s.Ports) > MaxServicePorts {
 		return field.ErrorList{field.TooMany(path, len(s.Ports), MaxServicePorts)}
 	}
-	if len(s.Ports) == 0 && s.Type == ServiceClusterIP {
-		return field.ErrorList{field.Required(path, "a ClusterIP Service needs a port: add one, or set type to Headless")}
+	if len(s.Ports) == 0 && s.Type.HasAddress() {
+		return field.ErrorList{field.Required(path, "a ClusterIP or LoadBalancer Service needs a port: add one, or set type to Headless")}
 	}
 	const byNumber = "Metacontroller tells ports apart by their numbers alone"
 	names, ports, targets := map[string]bool{}, map[int32]bool{}, map[int32]bool{}

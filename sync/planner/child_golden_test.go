@@ -50,6 +50,8 @@ func TestChildrenMatchTheGoldenFiles(t *testing.T) {
 			return o
 		}(),
 		"clusterip": served(1, v1alpha1.Service{Type: v1alpha1.ServiceClusterIP, Ports: []v1alpha1.ServicePort{{Port: 443, Protocol: "TCP"}}}),
+		"loadbalancer": served(1, v1alpha1.Service{Type: v1alpha1.ServiceLoadBalancer, Ports: []v1alpha1.ServicePort{{Port: 443, Protocol: "TCP"}},
+			Annotations: map[string]string{"metallb.io/address-pool": "public"}}),
 		"drained-and-unreachable": func() plan.Observed {
 			o := served(3, v1alpha1.Service{DrainSeconds: 60})
 			o.State.VMs[1].Reachable, o.State.VMs[1].Unreachable = false, "disconnected"

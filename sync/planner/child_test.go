@@ -79,7 +79,7 @@ func anyAddress(t *rapid.T) string {
 // anyServed draws an observation of a group with a Service, its ordinals far apart.
 func anyServed(t *rapid.T) plan.Observed {
 	o := anything(t)
-	s := v1alpha1.Service{Type: rapid.SampledFrom([]v1alpha1.ServiceType{"", v1alpha1.ServiceHeadless, v1alpha1.ServiceClusterIP}).Draw(t, "service"),
+	s := v1alpha1.Service{Type: rapid.SampledFrom([]v1alpha1.ServiceType{"", v1alpha1.ServiceHeadless, v1alpha1.ServiceClusterIP, v1alpha1.ServiceLoadBalancer}).Draw(t, "service"),
 		DrainSeconds: rapid.SampledFrom([]int32{0, 60}).Draw(t, "drain")}
 	for i := range rapid.IntRange(0, 4).Draw(t, "ports") {
 		p := v1alpha1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(80 + i)}

@@ -23,7 +23,7 @@ var (
 // The clusterIP of a Service cannot be changed, not even to none.
 func TestAServiceIsLeftOutOnceWhenItsTypeChanges(t *testing.T) {
 	t.Parallel()
-	types := []v1alpha1.ServiceType{v1alpha1.ServiceHeadless, v1alpha1.ServiceClusterIP, v1alpha1.ServiceHeadless}
+	types := []v1alpha1.ServiceType{v1alpha1.ServiceHeadless, v1alpha1.ServiceClusterIP, v1alpha1.ServiceHeadless, v1alpha1.ServiceLoadBalancer, v1alpha1.ServiceHeadless}
 	o := served(1, v1alpha1.Service{Ports: web})
 	for i, kind := range types {
 		o.Group.Spec.Service.Type = kind
@@ -39,6 +39,22 @@ func TestAServiceIsLeftOutOnceWhenItsTypeChanges(t *testing.T) {
 		r = planner.Make(o)
 		if text := objects(t, &r)[serviceKey]; strings.Contains(text, `"None"`) != (kind == v1alpha1.ServiceHeadless) || text == "" {
 			t.Fatalf("%s: the Service afterwards: %s", kind, text)
+		}
+		apply(t, &o, &r)
+	}
+}
+
+// A Service that has an address keeps it when it becomes reachable from outside of the cluster, or no longer.
+func TestAServiceStaysWhenItGetsALoadBalancer(t *testing.T) {
+	t.Parallel()
+	o := served(1, v1alpha1.Service{Type: v1alpha1.ServiceClusterIP, Ports: web})
+	r := planner.Make(o)
+	apply(t, &o, &r)
+	for _, kind := range []v1alpha1.ServiceType{v1alpha1.ServiceLoadBalancer, v1alpha1.ServiceClusterIP} {
+		o.Group.Spec.Service.Type = kind
+		r := planner.Make(o)
+		if text := objects(t, &r)[serviceKey]; !strings.Contains(text, `"type":"`+string(kind)+`"`) {
+			t.Fatalf("%s: the Service is %s", kind, text)
 		}
 		apply(t, &o, &r)
 	}

@@ -109,6 +109,19 @@ func TestKubectlAloneTakesAGroupThroughItsLife(t *testing.T) {
 		return ""
 	})
 	r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))
+	address := k("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	for _, kind := range []string{"LoadBalancer", "ClusterIP"} {
+		patch(`{"service":{"type":"` + kind + `"}}`)
+		eventually(t, func() string {
+			is, _ := r.Kubectl("-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.type} {.spec.clusterIP} {.spec.ports[*].nodePort}")
+			node := strings.TrimPrefix(is, kind+" "+address+" ")
+			if node == is || (node != "") != (kind == "LoadBalancer") {
+				return "the Service is " + is + "; want the type " + kind + " and the address " + address
+			}
+			return ""
+		})
+	}
+	r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))
 
 	t.Log("an operator destroys a member")
 	g = r.settled(t, namespace, "web", 2)

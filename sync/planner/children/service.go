@@ -18,6 +18,9 @@ func (pub Publisher) serviceKey() plan.ChildKey {
 // service returns the Service that spec.service asks for.
 func (pub Publisher) service() plan.Child {
 	spec := plan.ServiceSpec{Type: "ClusterIP", ClusterIP: pub.clusterIP(), Ports: pub.servicePorts()}
+	if pub.Group.Spec.Service.Type == v1alpha1.ServiceLoadBalancer {
+		spec.Type = "LoadBalancer"
+	}
 	if spec.ClusterIP != headless {
 		spec.IPFamilyPolicy = "PreferDualStack"
 	}
@@ -26,7 +29,7 @@ func (pub Publisher) service() plan.Child {
 
 // clusterIP returns the Service's clusterIP: None, or empty for one that Kubernetes chooses.
 func (pub Publisher) clusterIP() string {
-	if pub.Group.Spec.Service.Type == v1alpha1.ServiceClusterIP {
+	if pub.Group.Spec.Service.Type.HasAddress() {
 		return ""
 	}
 	return headless
