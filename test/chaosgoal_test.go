@@ -43,6 +43,9 @@ func (l *life) off() string {
 	for _, vm := range l.ours() {
 		stamp, _ := stampOf(vm)
 		if !stamp.Quarantined.IsZero() {
+			if l.watch.isExcused(vm.First) && l.reportsStray(vm) { // it was away, and nothing shows any more that it is that one: no server may destroy it
+				continue
+			}
 			if text := l.offInQuarantine(vm, stamp); text != "" {
 				return text
 			}
@@ -72,6 +75,11 @@ func (l *life) off() string {
 		return fmt.Sprintf("members of %d versions of the template", len(prints))
 	}
 	return l.offRules()
+}
+
+// reportsStray reports whether the status lists a VM as a stray.
+func (l *life) reportsStray(vm vcsim.VM) bool {
+	return slices.ContainsFunc(l.group.Status.Strays, func(s v1alpha1.Stray) bool { return s.MoRef == vm.Ref.Value })
 }
 
 // offInQuarantine returns what is wrong with a VM in quarantine.
