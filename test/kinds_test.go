@@ -28,7 +28,7 @@ func TestEachKindOfStepIsRankedCarriedOutAndModelled(t *testing.T) {
 			switch {
 			case nameIn(s.Type) == "Op":
 				kinds = append(kinds, s.Names[0].Name)
-			case s.Names[0].Name == "ranks":
+			case s.Names[0].Name == "kinds":
 				ranked = namesUsed(s)
 			}
 		}
@@ -42,7 +42,7 @@ func TestEachKindOfStepIsRankedCarriedOutAndModelled(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		for where, has := range map[string]map[string]bool{
-			"ranks (sync/plan/action.go)": ranked, "act (vsphere/do.go)": carriedOut, "Apply, change or Restamp (sync/plan)": modelled,
+			"kinds (sync/plan/action.go)": ranked, "act (vsphere/do.go)": carriedOut, "Apply, change or Restamp (sync/plan)": modelled,
 		} {
 			if !has[kind] {
 				t.Errorf("the kind of step %s is missing in %s", kind, where)

@@ -34,16 +34,15 @@ const (
 
 // changeOf names what a step changes; empty for steps that other events make necessary again. state is what the step was planned from.
 func changeOf(a *plan.Action, state *plan.VCenterState) string {
+	if !a.Op.Lasts() {
+		return ""
+	}
 	of := []string{string(a.Op), a.MoRef, fmt.Sprint(a.Generation), a.Reason}
-	switch a.Op {
-	case plan.Prepare, plan.Reconfigure, plan.SetDisks, plan.Rename, plan.Move:
-	case plan.SetRules: // each new member needs it again
+	if a.Op == plan.SetRules { // each new member needs it again
 		for i := range state.VMs {
 			of = append(of, state.VMs[i].MoRef)
 		}
 		slices.Sort(of)
-	default:
-		return ""
 	}
 	return strings.Join(of, " ")
 }

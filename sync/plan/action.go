@@ -133,28 +133,76 @@ func QuarantineName(group string, ordinal int32, moRef string) string {
 	return MemberName(group, ordinal) + "-" + moRef
 }
 
-// TakesDown reports whether the member may be down while the step runs, or after it.
-func (op Op) TakesDown() bool {
-	switch op {
-	case ShutdownGuest, PowerOff, Reset, Quarantine, DeleteDisks, Destroy, Release, Unmark:
-		return true
-	}
-	return false
+// kinds are the kinds of steps in the order of their rank: steps that finish something come first, steps that remove something last.
+var kinds = []struct {
+	op Op
+	// takesDown: the member may be down while the step runs, or after it.
+	takesDown bool
+	// lasts: what the step changes stays until the spec or the members change. If the same change is planned again, something undid it.
+	lasts bool
+}{
+	{op: CreateFolder},
+	{op: CreateQuarantine},
+	{op: Restamp},
+	{op: SetRules, lasts: true},
+	{op: Prepare, lasts: true},
+	{op: Reconfigure, lasts: true},
+	{op: PowerOn},
+	{op: SetDisks, lasts: true},
+	{op: Unmark, takesDown: true},
+	{op: Adopt},
+	{op: Rename, lasts: true},
+	{op: Move, lasts: true},
+	{op: Clone},
+	{op: Mark},
+	{op: Reset, takesDown: true},
+	{op: ShutdownGuest, takesDown: true},
+	{op: PowerOff, takesDown: true},
+	{op: DeleteDisks, takesDown: true},
+	{op: Quarantine, takesDown: true},
+	{op: Release, takesDown: true},
+	{op: Destroy, takesDown: true},
+	{op: RemoveFolder},
+	{op: ConfirmGone},
 }
 
-// ranks order the steps: steps that finish something come first, steps that remove something last.
-var ranks = []Op{CreateFolder, CreateQuarantine, Restamp, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
-	PowerOff, DeleteDisks, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
+// rank returns the place of a kind among all; -1 if it has none.
+func (op Op) rank() int {
+	for i := range kinds {
+		if kinds[i].op == op {
+			return i
+		}
+	}
+	return -1
+}
 
 // Ops returns all kinds of steps, in the order of their rank.
-func Ops() []Op { return slices.Clone(ranks) }
+func Ops() []Op {
+	all := make([]Op, len(kinds))
+	for i := range kinds {
+		all[i] = kinds[i].op
+	}
+	return all
+}
+
+// TakesDown reports whether the member may be down while the step runs, or after it.
+func (op Op) TakesDown() bool {
+	i := op.rank()
+	return i >= 0 && kinds[i].takesDown
+}
+
+// Lasts reports whether what the step changes stays until the spec or the members change. If the same change is planned again, something undid it.
+func (op Op) Lasts() bool {
+	i := op.rank()
+	return i >= 0 && kinds[i].lasts
+}
 
 // TakesAway reports whether the step removes something, so that no later step depends on it.
-func (op Op) TakesAway() bool { return slices.Index(ranks, op) >= slices.Index(ranks, Mark) }
+func (op Op) TakesAway() bool { return op.rank() >= Mark.rank() }
 
 // SortByRank orders actions by rank, then by ordinal.
 func SortByRank(actions []Action) {
 	slices.SortStableFunc(actions, func(a, b Action) int {
-		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Op), slices.Index(ranks, b.Op)), cmp.Compare(a.Ordinal, b.Ordinal))
+		return cmp.Or(cmp.Compare(a.Op.rank(), b.Op.rank()), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 }

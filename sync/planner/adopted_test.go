@@ -37,6 +37,8 @@ func TestAnAdoptedVMDiffersInNothingThatItHadBefore(t *testing.T) {
 				x.Set(reflect.ValueOf(now.Add(-48 * time.Hour)))
 			case x.Kind() == reflect.String:
 				x.SetString("another")
+			case x.Kind() == reflect.Pointer: // false, or 0
+				x.Set(reflect.New(x.Type().Elem()))
 			case x.CanInt():
 				x.SetInt(7)
 			case x.Kind() == reflect.Bool:

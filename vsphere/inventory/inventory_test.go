@@ -193,6 +193,8 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 			f.SetBool(true)
 		case reflect.Slice:
 			f.Set(reflect.ValueOf([]string{"x"}))
+		case reflect.Pointer:
+			f.Set(reflect.New(f.Type().Elem()))
 		case reflect.Struct:
 			switch f.Interface().(type) {
 			case time.Time:

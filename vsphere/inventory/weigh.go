@@ -33,8 +33,8 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 		vm := &others[i]
 		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
 			InFormerFolder: n.Evidence.wasHome(vm.Folder, ref.UID),
-			Recorded: n.Evidence.isProven(ref.UID, vm.ID()) || lists(known.members, vm),
-			Filled:   filled[vm.Ordinal] && vm.Quarantined.IsZero(),
+			Recorded:       n.Evidence.isProven(ref.UID, vm.ID()) || lists(known.members, vm),
+			Filled:         filled[vm.Ordinal] && vm.Quarantined.IsZero(),
 			Listed: slices.ContainsFunc(ask.Strays, func(s v1alpha1.Stray) bool {
 				return vm.ID().Is(plan.VMID{MoRef: s.MoRef, InstanceUUID: s.InstanceUUID})
 			}),
