@@ -210,6 +210,7 @@ func (l *life) end(retain bool) {
 	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation+1, left)
 	for began, a := time.Now(), l.call(ask()); !a.Finalized; a = l.call(ask()) {
 		l.undoes(a)
+		l.giveUp(a)
 		time.Sleep(seldom)
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)

@@ -101,7 +101,7 @@ func (w *world) undoLost() {
 		return
 	}
 	lost, _ := strconv.ParseInt(n[1], 10, 64)
-	if w.set.seed%2 == 0 && !w.kube.deleting() {
+	if again := w.undid[lost] && w.kube.undone != lost; (again || w.set.seed%2 == 0) && !w.kube.deleting() { // one replica remembers this generation, another a lower one
 		for w.kube.group.Generation < lost {
 			w.edit(func(*v1alpha1.VmGroupSpec) {})
 		}
@@ -111,7 +111,10 @@ func (w *world) undoLost() {
 		return
 	}
 	undone := *g
-	w.kube.undone = lost
+	if w.kube.undone = lost; w.undid == nil {
+		w.undid = map[int64]bool{}
+	}
+	w.undid[lost] = true
 	undone.Annotations = w.annotations(&undone)
 	w.kube.store(&undone)
 	w.say("  an operator undoes generation %d", lost)

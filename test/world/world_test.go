@@ -42,8 +42,9 @@ type world struct {
 	numbered int // how many steps have begun so far
 	present  int // how many of them belonged to a group that existed
 	kube     kube
-	backup   *kube // of etcd; nil: none was made
-	wentBack bool  // etcd was restored
+	backup   *kube          // of etcd; nil: none was made
+	wentBack bool           // etcd was restored
+	undid    map[int64]bool // the lost generations that an operator undid
 	second   *cluster
 	asks     int  // how often an operator has asked for another try
 	untagged bool // somebody took tags off a VM, which only a try-again sets again
