@@ -51,7 +51,10 @@ func (k *keys) make(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 		k.t.Fatal(err)
 	}
 	k.serial++
-	c.SerialNumber, c.NotAfter, c.Subject = big.NewInt(k.serial), time.Now().Add(time.Hour), pkix.Name{CommonName: "test"}
+	c.SerialNumber, c.Subject = big.NewInt(k.serial), pkix.Name{CommonName: "test"}
+	if c.NotAfter.IsZero() {
+		c.NotAfter = time.Now().Add(time.Hour)
+	}
 	parent, signer := k.ca, k.caKey
 	if parent == nil {
 		parent, signer = c, key
@@ -66,7 +69,13 @@ func (k *keys) make(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 // issue writes name.crt and name.key, for the host name that Metacontroller calls, and returns the key's text.
 func (k *keys) issue(name string) (key string) {
 	k.t.Helper()
-	der, private := k.make(&x509.Certificate{DNSNames: []string{"vmgroup.vmgroup-system.svc"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+	return k.issueUntil(name, time.Time{})
+}
+
+// issueUntil is issue, with the end of the certificate.
+func (k *keys) issueUntil(name string, end time.Time) (key string) {
+	k.t.Helper()
+	der, private := k.make(&x509.Certificate{NotAfter: end, DNSNames: []string{"vmgroup.vmgroup-system.svc"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
 	raw, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		k.t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,11 @@ import (
 // remote is a running server: its address, how to verify it, and how to authenticate.
 type remote struct {
 	server, caFile, serverName, tokenFile, certFile, keyFile string
+	// ownFile is the file of the certificate of the server in the same container. That certificate, and no other, is trusted, also when it
+	// has expired: who asks there must see why nobody else can.
+	ownFile string
+	// expired is when the certificate that the server showed expired; zero if it is valid.
+	expired time.Time
 }
 
 // flags adds the flags, with what a command does without --server.
@@ -56,10 +62,7 @@ func (r *remote) findHere(getenv func(string) string, note func(string)) {
 	if file := getenv("VMGROUP_TLS_CERT_FILE"); file != "" {
 		scheme = "https"
 		if r.caFile == "" {
-			r.caFile = file
-		}
-		if r.serverName == "" {
-			r.serverName = nameIn(file)
+			r.ownFile = file
 		}
 	}
 	if r.tokenFile == "" {
@@ -76,23 +79,6 @@ func firstFile(list string) string {
 		}
 	}
 	return ""
-}
-
-// nameIn returns the first DNS name of the first certificate in a PEM file; empty if there is none.
-func nameIn(file string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return ""
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || len(cert.DNSNames) == 0 {
-		return ""
-	}
-	return cert.DNSNames[0]
 }
 
 // reach returns the server's address, the token for it, and the client that verifies it.
@@ -184,6 +170,10 @@ func (r *remote) client() (*http.Client, error) {
 			return nil, fmt.Errorf("--server-ca-file: %s contains no PEM certificate", r.caFile)
 		}
 	}
+	if r.ownFile != "" {
+		cfg.InsecureSkipVerify = true // #nosec G402 -- VerifyConnection compares the whole certificate
+		cfg.VerifyConnection = r.verifyOwn
+	}
 	if r.certFile != "" || r.keyFile != "" {
 		pair, err := tls.LoadX509KeyPair(r.certFile, r.keyFile)
 		if err != nil {
@@ -199,11 +189,31 @@ func (r *remote) client() (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
+// verifyOwn accepts the certificate in ownFile, and notes when it expired.
+func (r *remote) verifyOwn(shown tls.ConnectionState) error {
+	text, err := os.ReadFile(r.ownFile)
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || !bytes.Equal(block.Bytes, shown.PeerCertificates[0].Raw) {
+		return fmt.Errorf("the server shows another certificate than that in %s", r.ownFile)
+	}
+	r.expired = time.Time{}
+	if end := shown.PeerCertificates[0].NotAfter; time.Now().After(end) {
+		r.expired = end
+	}
+	return nil
+}
+
 // hint adds to a connection's error which flag to set.
 func (r *remote) hint(err error) error {
 	var name x509.HostnameError
 	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w: renew the server's certificate (SECURITY.md#change-keys): Metacontroller doesn't accept it either", err)
 	case errors.As(err, &name):
 		return fmt.Errorf("%w: its certificate is for %s: name one of them with --tls-server-name", err, strings.Join(name.Certificate.DNSNames, ", "))
 	case errors.As(err, &authority):

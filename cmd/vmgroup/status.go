@@ -123,6 +123,12 @@ func (s *statusSettings) show(ctx context.Context, path string, out io.Writer) e
 	if s.output == "json" {
 		return writeJSON(out, status)
 	}
+	if end := s.remote.expired; !end.IsZero() {
+		for _, line := range fold(fmt.Sprintf("The server's certificate expired at %s UTC: Metacontroller can't call the hooks, and the server does nothing.", end.UTC().Format(time.DateTime)), width(os.Stdout)) {
+			fmt.Fprintln(out, line)
+		}
+		fmt.Fprintln(out, "What to do: Renew it (SECURITY.md#change-keys).")
+	}
 	statusTable(out, &status, width(os.Stdout))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/page"
@@ -147,5 +148,32 @@ func TestStatusInTheServersContainerNeedsNoFlags(t *testing.T) {
 		if status != c.status || !strings.Contains(out+errs, c.want) || strings.Contains(out+errs, readerToken) || strings.Contains(out+errs, hookToken) {
 			t.Errorf("%s: exit status %d: %s%s", name, status, out, errs)
 		}
+	}
+}
+
+// inContainer are the variables of a server in its container.
+func (k *keys) inContainer(p *process) []string {
+	return []string{"VMGROUP_LISTEN=" + p.url[strings.Index(p.url, "127."):], "VMGROUP_TLS_CERT_FILE=" + k.path("tls.crt"), "VMGROUP_TLS_PRIVATE_KEY_FILE=" + k.path("tls.key"),
+		"VMGROUP_TOKEN_FILE=" + k.path("token"), "VMGROUP_READER_TOKEN_FILE=" + k.path("reader")}
+}
+
+// When the certificate has expired, no caller accepts it any more; status in the container must still show what is wrong.
+func TestStatusSaysThatTheCertificateHasExpired(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	k.issueUntil("tls", time.Now().Add(-time.Hour))
+	p := serve(t, against(startVCenter(t, vcsim.Config{})), k.flags()...)
+	out, errs, status := run(t, vmgroup(k.inContainer(p), "status"))
+	if status != 0 || !strings.HasPrefix(out, "The server's certificate expired at ") || !strings.Contains(out, "What to do: Renew it (SECURITY.md#change-keys).") || !strings.Contains(out, "There is no group yet.") {
+		t.Errorf("in the container: exit status %d: %s%s", status, out, errs)
+	}
+	_, errs, status = run(t, vmgroup(nil, "status", "--server", p.url, "--server-ca-file", k.path("ca.crt"), "--tls-server-name", "vmgroup.vmgroup-system.svc", "--server-token-file", k.path("reader")))
+	if status != 1 || !strings.Contains(errs, "expired") || !strings.Contains(errs, "renew the server's certificate") {
+		t.Errorf("from outside: exit status %d: %s", status, errs)
+	}
+	other := newKeys(t)
+	out, errs, status = run(t, vmgroup(append(k.inContainer(p), "VMGROUP_TLS_CERT_FILE="+other.path("tls.crt")), "status"))
+	if status != 1 || !strings.Contains(errs, "another certificate") {
+		t.Errorf("with another certificate in the file: exit status %d: %s%s", status, out, errs)
 	}
 }
