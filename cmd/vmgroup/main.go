@@ -163,7 +163,7 @@ Every flag has an environment variable, which its help names; a flag wins over i
 		c.SetUsageFunc(usage)
 		root.AddCommand(c)
 	}
-	root.AddCommand(versionCommand())
+	root.AddCommand(versionCommand(), answerDoctorCommand())
 	root.SetHelpCommand(helpCommand())
 	return root
 }

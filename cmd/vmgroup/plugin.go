@@ -19,8 +19,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/page"
 )
 
-// Under the name kubectl-vmgroup, the program is a plugin: kubectl vmgroup runs status and plan in the server's pod. The plugin runs
-// kubectl for that, with the user's own rights, so it needs neither a client for Kubernetes nor credentials.
+// Under the name kubectl-vmgroup, the program is a plugin: kubectl vmgroup runs status and plan in the server's pod, and doctor checks the
+// whole install. The plugin runs kubectl for that, with the user's own rights, so it needs neither a client for Kubernetes nor credentials.
 
 // isPlugin reports whether kubectl runs the program as its plugin.
 func isPlugin(program string) bool {
@@ -39,8 +39,10 @@ func pluginCommand() *cobra.Command {
 		Use:   "kubectl-vmgroup",
 		Short: "Ask VmGroup's server, in its pod",
 		Long: `kubectl vmgroup runs vmgroup status and vmgroup plan in the pod of VmGroup's server. You need the right to create
-pods/exec in the server's namespace. Flags behind the command are those of vmgroup status and vmgroup plan.`,
-		Example: `  kubectl vmgroup status
+pods/exec in the server's namespace. Flags behind the command are those of vmgroup status and vmgroup plan.
+kubectl vmgroup doctor checks the whole install, also while no pod runs.`,
+		Example: `  kubectl vmgroup doctor
+  kubectl vmgroup status
   kubectl vmgroup status default/web -w
   kubectl vmgroup plan group.yaml
   kubectl vmgroup --install-namespace vmgroup-east --install vmgroup-east status`,
@@ -61,6 +63,7 @@ pods/exec in the server's namespace. Flags behind the command are those of vmgro
 	}
 	sub("status [NAMESPACE/NAME]", "Show what the server does, why, and what to do", p.status)
 	sub("plan group.yaml...", "Preview the steps for a VmGroup", p.plan)
+	root.AddCommand(p.doctorCommand())
 	return root
 }
 
