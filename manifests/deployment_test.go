@@ -141,10 +141,10 @@ func TestTheSimulatorNeedsNoSecretAndHasOneVCenter(t *testing.T) {
 func TestOneReplicaServesAndEndsInItsTime(t *testing.T) {
 	objects := build(t, "root")
 	deployment, pod, container := pod(t, objects)
-	if *deployment.Replicas != 1 || deployment.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Errorf("%d replicas, %s; want 1 and %s", *deployment.Replicas, deployment.Strategy.Type, appsv1.RecreateDeploymentStrategyType)
+	if rolls := deployment.Strategy.RollingUpdate; *deployment.Replicas != 1 || rolls == nil || rolls.MaxUnavailable.String() != "0" || rolls.MaxSurge.String() != "1" {
+		t.Errorf("%d replicas, %+v; want 1, and the next pod before the former one ends, or hook calls fail in between", *deployment.Replicas, deployment.Strategy)
 	}
-	const graceful = 10 // seconds that the server takes to end, at most
+	const graceful = 15 // seconds that the server takes to end, at most
 	if *pod.TerminationGracePeriodSeconds < container.Lifecycle.PreStop.Sleep.Seconds+graceful {
 		t.Error("the pod is killed before the server has ended")
 	}

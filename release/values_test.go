@@ -199,6 +199,7 @@ topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: D
 		t.Errorf("the pods have %v", metadata)
 	}
 
+	wants(t, "the strategy of one replica", at(rendering(t, "vmgroup", "")["Deployment/vmgroup"], "spec", "strategy"), "{type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}")
 	if all = rendering(t, "vmgroup", "simulator: true\nupdateStrategy: {type: RollingUpdate}\n"); at(all["Deployment/vmgroup"], "spec", "strategy", "type") != "Recreate" {
 		t.Error("while the simulator's Deployment is updated, two vCenters run")
 	}

@@ -74,6 +74,7 @@ var (
 type opened struct {
 	hooks, health net.Listener // health can be nil
 	guard         *guard.Guard
+	clients       leaving // of the hooks
 }
 
 func (o *opened) close() {
@@ -162,7 +163,9 @@ func (o *opened) serve(hooks, health http.Handler, log zerolog.Logger, failed ch
 		}()
 		servers = append(servers, s)
 	}
-	serve(o.guard.Server(hooks, hookLimits), o.hooks)
+	server := o.guard.Server(hooks, hookLimits)
+	o.clients.watch(server)
+	serve(server, o.hooks)
 	if o.health != nil {
 		serve(guard.NewServer(health, healthLimits, log, nil), o.health)
 	}

@@ -94,10 +94,8 @@ func (s *serveSettings) check() error {
 	return nil
 }
 
-const (
-	stopTimeout = 8 * time.Second  // for the hooks that run when the process stops
-	readyAnyway = 30 * time.Second // after this, the server is ready without vCenter's inventory
-)
+// readyAnyway is the time after which the server is ready without vCenter's inventory.
+const readyAnyway = 30 * time.Second
 
 // keepWriting sends everything that this process writes to standard error through errs, so that a slow or missing reader can neither stop
 // nor end the server: errs drops and counts lines that it has no room for, or that have no reader any more (SIGPIPE would end the process).
@@ -163,7 +161,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 	select {
 	case <-ctx.Done():
 		log.Info().Msg("stopping: starting no new action; vCenter finishes running tasks")
-		err = shutDown(ctx, servers)
+		err = shutDown(ctx, servers, &open.clients)
 		loopDone.Wait()
 	case err = <-failed:
 	}
@@ -214,15 +212,4 @@ func (s *serveSettings) announce(log zerolog.Logger, open *opened) {
 		line = line.Str("health_listen", open.health.Addr().String())
 	}
 	line.Str("version", version).Int("slots", s.slots).Msg("serving hooks")
-}
-
-// shutDown waits until running hooks are answered, and only then closes the other servers, so that probes don't fail while hooks run.
-func shutDown(ctx context.Context, servers []*http.Server) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	err := servers[0].Shutdown(ctx)
-	for _, server := range servers[1:] {
-		_ = server.Close()
-	}
-	return err
 }
