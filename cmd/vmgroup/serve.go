@@ -39,6 +39,7 @@ type serveSettings struct {
 	lease, resync time.Duration
 	groupMetrics  bool
 	events        bool
+	childLabels   []string
 }
 
 func serveCommand(errs *backlog) *cobra.Command {
@@ -77,6 +78,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long after a hook call the server can act for the group; at least twice --resync")
 	f.BoolVar(&s.groupMetrics, "group-metrics", true, "expose metrics of each group (replicas desired, ready, available); with thousands of groups, they can be too many for Prometheus")
 	f.BoolVar(&s.events, "events", true, "create Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")
+	f.StringSliceVar(&s.childLabels, "child-labels", nil, "`team,example.com/*`: labels that a group's ConfigMap, Service and EndpointSlices take from the group, for policies that ask for them; repeat the flag, or separate several with commas (default: none)")
 	section(f, "How the server works")
 	s.settings.flags(c)
 	return c
@@ -117,6 +119,10 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 	if err := s.check(); err != nil {
 		return err
 	}
+	childLabels, err := plan.ParseLabelKeys(s.childLabels)
+	if err != nil {
+		return usageError{fmt.Errorf("--child-labels (VMGROUP_CHILD_LABELS): %w", err)}
+	}
 	var pages *page.Page
 	s.listeners.guard.Browser = &guard.Browser{Covers: page.Covers, Open: page.IsAsset, SignIn: page.SignIn, SignOut: page.SignOut,
 		Form: func(w http.ResponseWriter, r *http.Request, denied bool) { pages.AskToken(w, r, denied) }}
@@ -138,7 +144,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 	defer closeSimulator()
 	s.probe.Metrics, s.probe.Changed = registry, func(uid types.UID) { groups.Changed(uid) }
 	prober := probe.New(s.probe)
-	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who, Prober: prober}, vc)
+	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, ChildLabels: childLabels, Who: vc.Who, Prober: prober}, vc)
 
 	pod, _ := os.Hostname() // a page without it is still a page
 	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, VCenter: s.vcenter.Address(), Version: version, Pod: pod, Names: open.guard.Names, SignedIn: open.guard.SignedIn})

@@ -102,7 +102,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		Group: g.lease.call.Group, Finalizing: g.lease.finalizing, Called: g.lease.renewed, Blind: g.folders.blind, FinalizingSince: g.lease.finalizingSince,
 		FolderSeen: g.folders.seen, OwnFolders: slices.Concat(g.folders.own, g.folders.ofMembers), NewestStamp: g.lease.newestStamp,
 		Children: g.lease.call.Children, Related: g.lease.call.Related, ChildrenWantedSince: maps.Clone(g.answers.awaited), Emptied: g.lease.emptied,
-		Lease: cfg.Lease, Resync: cfg.Resync, Now: now, Cascade: g.lease.call.Cascade, NewReplace: g.lease.newReplace,
+		Lease: cfg.Lease, Resync: cfg.Resync, ChildLabels: cfg.ChildLabels, Now: now, Cascade: g.lease.call.Cascade, NewReplace: g.lease.newReplace,
 	}
 	if g.edits.waits && !g.lease.finalizing {
 		o.EditedTooOften = g.edits.since

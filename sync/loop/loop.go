@@ -64,6 +64,8 @@ type Config struct {
 	GroupMetrics  bool                  // metrics of each single group, too
 	// Events adds Kubernetes Events to the answered children.
 	Events bool
+	// ChildLabels are the labels that children take from their group.
+	ChildLabels plan.LabelKeys
 	// Who returns which users powered these VMs off, by moRef, according to vCenter's events; nil skips the lookup.
 	Who func(ctx context.Context, moRefs []string) (map[string]plan.Actor, error)
 	// Prober probes members; nil: there are no probes.

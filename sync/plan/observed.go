@@ -57,6 +57,8 @@ type Observed struct {
 	Cascade metav1.DeletionPropagation
 	// Children are the group's child objects as Metacontroller saw them.
 	Children map[ChildKey]ObservedChild
+	// ChildLabels are the labels that the children take from the group.
+	ChildLabels LabelKeys
 	// Related is the user data that the customize hook asked for.
 	Related Related
 	// SharedClaims says which range of static addresses overlaps another group's; empty if none is known.

@@ -107,7 +107,9 @@ func Sort(all []plan.Child) {
 
 // childLabels are the labels of every child.
 func (pub Publisher) childLabels() map[string]string {
-	return map[string]string{v1alpha1.LabelGroup: pub.Group.Name, "app.kubernetes.io/managed-by": "vmgroup"}
+	labels := map[string]string{v1alpha1.LabelGroup: pub.Group.Name, "app.kubernetes.io/managed-by": "vmgroup"}
+	pub.ChildLabels.CopyTo(labels, pub.Group.Labels)
+	return labels
 }
 
 // Conflicting names the desired children that never appear, because a foreign object has their name.
