@@ -72,8 +72,8 @@ const (
 	ConditionHoldIgnored = "HoldIgnored"
 	// ConditionUserDataUnrecognized says that the user data is in no format that cloud-init or Ignition reads. Members get it anyway.
 	ConditionUserDataUnrecognized = "UserDataUnrecognized"
-	// ConditionChildConflict says that another Kubernetes object has the name of one of the group's children.
-	ConditionChildConflict = "ChildConflict"
+	// ConditionChildMissing lists children of the group that Kubernetes doesn't have although Metacontroller was told to create them.
+	ConditionChildMissing = "ChildMissing"
 )
 
 // AnnotationAbandon with the value "true", on a group that is being deleted, completes the deletion without vCenter and leaves the group's

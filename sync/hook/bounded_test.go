@@ -55,7 +55,7 @@ var long = map[string]func(*v1alpha1.VmGroup, *longer){
 		}
 	},
 	"recorded conditions": func(g *v1alpha1.VmGroup, _ *longer) {
-		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionChildConflict, v1alpha1.ConditionStalled} {
+		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionChildMissing, v1alpha1.ConditionStalled} {
 			g.Status.Conditions = append(g.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "X", Message: longText(100_000)})
 		}
 		g.Status.LastMessage = longText(100_000)

@@ -224,7 +224,7 @@ func TestWhatToDoIsSaidWhereItIsNeeded(t *testing.T) {
 			t.Errorf("%s: %s", name, r.Todo)
 		}
 	}
-	for _, name := range []string{"HealingSuspended", "ForeignObject", "AdoptionFailed", "MemberVanished", "ProgressDeadlineExceeded", "VCenterUnreachable", "UpdateHeld", "Paused"} {
+	for _, name := range []string{"HealingSuspended", "ChildMissing", "AdoptionFailed", "MemberVanished", "ProgressDeadlineExceeded", "VCenterUnreachable", "UpdateHeld", "Paused"} {
 		if theManual().reason(name).Todo == "" {
 			t.Errorf("%s: nothing is to be done", name)
 		}

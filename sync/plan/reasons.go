@@ -52,7 +52,7 @@ const (
 	ReasonQuarantinedOn       = "QuarantinedOn"
 	ReasonToolsUnavailable    = "ToolsUnavailable"
 	ReasonResizeRefused       = "ResizeRefused"
-	ReasonForeignObject       = "ForeignObject"
+	ReasonChildMissing        = "ChildMissing"
 	ReasonFolderHoldsStranger = "FolderHoldsStranger"
 	ReasonFolderStays         = "FolderStays"
 	ReasonNameHeld            = "NameHeld"

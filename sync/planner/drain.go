@@ -73,7 +73,7 @@ func (f *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 			return since, false
 		case is && e.Since.After(since):
 			since = e.Since
-		case !is && !f.Finalizing && f.publisher().ServiceIsOurs() && !f.publisher().Conflicts(key): // it is about to be shown
+		case !is && !f.Finalizing && f.publisher().ServiceIsOurs() && !f.publisher().Misses(key): // it is about to be shown
 			return since, false
 		}
 	}

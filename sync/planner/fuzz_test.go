@@ -223,7 +223,7 @@ var oddities = []func(*rapid.T, *plan.Observed){
 		o.Group.Status.VCenterUUID = rapid.SampledFrom([]string{"", "another", vcenter}).Draw(t, "recorded vCenter")
 	},
 	func(t *rapid.T, o *plan.Observed) {
-		o.Group.Status.Conditions = append(o.Group.Status.Conditions, metav1.Condition{Type: rapid.SampledFrom([]string{"", v1alpha1.ConditionReady, v1alpha1.ConditionChildConflict}).Draw(t, "condition"),
+		o.Group.Status.Conditions = append(o.Group.Status.Conditions, metav1.Condition{Type: rapid.SampledFrom([]string{"", v1alpha1.ConditionReady, v1alpha1.ConditionChildMissing}).Draw(t, "condition"),
 			Status: metav1.ConditionStatus(anyText(t, "is")), LastTransitionTime: metav1.NewTime(anyTime(t, "transition")), Message: anyText(t, "message")})
 	},
 	func(t *rapid.T, o *plan.Observed) { o.State.Known = false },

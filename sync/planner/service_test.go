@@ -118,14 +118,14 @@ func TestAnEndpointShowsItsMembersState(t *testing.T) {
 
 func conflict(r *plan.Result) string {
 	for _, c := range r.Status.Conditions {
-		if c.Type == v1alpha1.ConditionChildConflict {
+		if c.Type == v1alpha1.ConditionChildMissing {
 			return c.Message
 		}
 	}
 	return ""
 }
 
-func TestAForeignObjectWithAChildsNameSetsACondition(t *testing.T) {
+func TestAChildThatNeverAppearsSetsACondition(t *testing.T) {
 	t.Parallel()
 	o := served(1, v1alpha1.Service{})
 	r := planner.Make(o)
@@ -144,7 +144,9 @@ func TestAForeignObjectWithAChildsNameSetsACondition(t *testing.T) {
 	o.Now = now.Add(31 * time.Second)
 	o.ChildrenWantedSince[sliceKey] = o.Now
 	r = planner.Make(o)
-	if want := "another object has the name of Service web: delete it, or recreate it under another name"; conflict(&r) != want {
+	// Nobody tells the hooks whether another object has the name or the API server refuses the child.
+	if want := "Kubernetes doesn't have the group's Service web: if the API server refuses to create it, the group's Event SyncError says why " +
+		"(a quota, a policy, Metacontroller's rights); otherwise another object has the name: delete it, or recreate it under another name"; conflict(&r) != want {
 		t.Errorf("after 31 s: %q", conflict(&r))
 	}
 	if _, there := objects(t, &r)[serviceKey]; !there {

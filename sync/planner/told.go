@@ -17,7 +17,7 @@ func (s *steps) told() *tell.Decision {
 		Observed: f.Observed, VCenterKnown: f.vCenterKnown, ShortOutage: f.shortOutage, Invalid: f.invalid, BlockedBy: f.blockedBy,
 		Orphaned: f.orphaned(), Abandoned: f.abandoned(), RevisionKnown: f.revision != "", Want: f.want, Holds: f.holds,
 		Policy:        tell.Policy{Check: f.policy.Check, Retain: f.policy.Retain, ReplaceOnTemplate: f.policy.ReplaceOnTemplate, Canary: f.policy.Canary, ReplaceMissing: f.policy.ReplaceMissing, Deadline: f.policy.Deadline, MaxUnhealthy: f.policy.MaxUnhealthy},
-		AwaitsService: f.awaitsService(), Conflicting: f.publisher().Conflicting(), Suppressed: sets.suppressed,
+		AwaitsService: f.awaitsService(), MissingChildren: f.publisher().MissingChildren(), Suppressed: sets.suppressed,
 
 		Members: s.toldOf(sets.members), Standby: s.toldOf(sets.standby), Quarantined: s.toldOf(sets.quarantined),
 		NotFound: f.toldNotFound(sets.notFound), GivenUp: f.toldNotFound(sets.givenUp), Replaced: sets.replaced,

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
 // servedYAML is a group with each kind of child.
@@ -72,6 +73,59 @@ func TestAnEditThatTheServerRefusesChangesNoChild(t *testing.T) {
 	k("delete", "vg", "web", "--timeout=2m")
 }
 
+// labelPolicy refuses ConfigMaps without the label team.
+const labelPolicy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: needs-team}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: refused}}
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  validations:
+  - {expression: "'team' in object.metadata.?labels.orValue({})", message: every ConfigMap here needs the label team}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: needs-team}
+spec: {policyName: needs-team, validationActions: [Deny]}
+`
+
+// The hooks aren't told why a child doesn't appear; the condition leads to the Event that quotes the API server.
+func TestAChildThatAPolicyRefusesIsReportedAndGetsItsLabel(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "refused")
+	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
+	r.kubectlWith(t, labelPolicy, "create", "-f", "-")
+	defer r.kubectlWith(t, labelPolicy, "delete", "-f", "-")
+	text := strings.Replace(webYAML, "replicas: 3", "replicas: 1", 1)
+	r.kubectlWith(t, text, "-n", namespace, "apply", "-f", "-")
+	k("label", "vg", "web", "team=a")
+	missing := func(g *v1alpha1.VmGroup) string {
+		if c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionChildMissing); c != nil && c.Status == "True" {
+			return c.Message
+		}
+		return ""
+	}
+	r.until(t, namespace, "web", "without its ConfigMap", func(g *v1alpha1.VmGroup) bool {
+		return strings.Contains(missing(g), "ConfigMap web-members: if the API server refuses to create it, the group's Event SyncError says why")
+	})
+	if out := k("describe", "vg", "web"); !strings.Contains(out, "SyncError") || !strings.Contains(out, "every ConfigMap here needs the label team") {
+		t.Errorf("no Event says why:\n%s", out)
+	}
+	must.Succeed(t, r.server.Stop())
+	r.startServer(t, "--child-labels", "team")
+	r.until(t, namespace, "web", "with its ConfigMap", func(g *v1alpha1.VmGroup) bool { return missing(g) == "" && g.Status.Phase == v1alpha1.PhaseRunning })
+	if team := k("get", "configmap", "web-members", "-o", "jsonpath={.metadata.labels.team}"); team != "a" {
+		t.Errorf("the ConfigMap has the label team=%q; want a", team)
+	}
+	k("delete", "vg", "web", "--timeout=2m")
+	must.Succeed(t, r.server.Stop())
+	r.startServer(t)
+}
+
 func TestAnObjectOfAUserIsNeverTakenForAChild(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "taken")
@@ -82,12 +136,12 @@ func TestAnObjectOfAUserIsNeverTakenForAChild(t *testing.T) {
 	k("create", "service", "clusterip", "web", "--tcp=443:8443")
 	k("create", "configmap", "web-members", "--from-literal=mine=yes", "--from-literal=members.json=mine")
 	r.refuses(t, "a child of a group that it was not made for", "", []string{"-n", namespace, "patch", "configmap", "web-members", "--type=merge", "-p",
-		`{"metadata":{"ownerReferences":[{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web","uid":"u-1","controller":true}]}}`}, "was not made for VmGroup web", "ChildConflict")
+		`{"metadata":{"ownerReferences":[{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web","uid":"u-1","controller":true}]}}`}, "was not made for VmGroup web", "ChildMissing")
 	was := k("get", "service/web", "configmap/web-members", "-o", "jsonpath={range .items[*]}{.metadata.resourceVersion} {.spec} {.data} {.metadata.ownerReferences}{\"\\n\"}{end}")
 	r.kubectlWith(t, servedYAML, "-n", namespace, "apply", "-f", "-")
 	var conflict string
 	r.until(t, namespace, "web", "in conflict", func(g *v1alpha1.VmGroup) bool {
-		if c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionChildConflict); c != nil && c.Status == "True" {
+		if c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionChildMissing); c != nil && c.Status == "True" {
 			conflict = c.Message
 		}
 		return strings.Contains(conflict, "Service web") && strings.Contains(conflict, "ConfigMap web-members") && g.Status.ReadyReplicas == 2

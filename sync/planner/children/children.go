@@ -25,9 +25,11 @@ type Publisher struct {
 	Invalid *plan.Fault
 }
 
-// conflictAfter is how long a child can stay absent before the server assumes that a foreign object has its name: Metacontroller
-// then creates no child, and does not report it.
-const conflictAfter = 30 * time.Second
+// missingAfter is how long a child can stay absent before the server reports it. If another object has its name, Metacontroller creates no
+// child and says nothing. If the API server refuses the child, because of a quota, a policy or Metacontroller's rights, Metacontroller reports
+// the refusal in an Event SyncError
+// (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go). The hooks are told neither.
+const missingAfter = 30 * time.Second
 
 // All returns the children that publish these members.
 func (pub Publisher) All(members []Member) []plan.Child {
@@ -56,7 +58,7 @@ func (pub Publisher) ServiceIsOurs() bool {
 	}
 	for key := range pub.Children {
 		if key.Kind == plan.KindEndpointSlice {
-			return !pub.Conflicts(pub.serviceKey())
+			return !pub.Misses(pub.serviceKey())
 		}
 	}
 	return false
@@ -112,11 +114,11 @@ func (pub Publisher) childLabels() map[string]string {
 	return labels
 }
 
-// Conflicting names the desired children that never appear, because a foreign object has their name.
-func (pub Publisher) Conflicting() []string {
+// MissingChildren names the desired children that never appear.
+func (pub Publisher) MissingChildren() []string {
 	var names []string
 	for key := range pub.ChildrenWantedSince {
-		if pub.wants(key) && pub.Conflicts(key) {
+		if pub.wants(key) && pub.Misses(key) {
 			names = append(names, key.String())
 		}
 	}
@@ -124,9 +126,10 @@ func (pub Publisher) Conflicting() []string {
 	return names
 }
 
-// ConflictText says that other objects have these children's names. saidToConflict parses it.
-func ConflictText(names []string) string {
-	return "another object has the name of " + plan.AtMost(names, 20) + ": delete it, or recreate it under another name"
+// MissingText says that Kubernetes doesn't have these children, and how to find out why. saidToBeMissing parses it.
+func MissingText(names []string) string {
+	return "Kubernetes doesn't have the group's " + plan.AtMost(names, 20) + ": if the API server refuses to create it, the group's Event SyncError says why " +
+		"(a quota, a policy, Metacontroller's rights); otherwise another object has the name: delete it, or recreate it under another name"
 }
 
 // AwaitsService reports whether the group has no Service yet: it is about to be created, or another object has its name, which
@@ -160,19 +163,19 @@ func (pub Publisher) asksFor(kind string) bool {
 	return false
 }
 
-// Conflicts reports whether a child was answered but has not appeared for too long. Once reported, that stands until the child
+// Misses reports whether a child was answered but has not appeared for too long. Once reported, that stands until the child
 // exists, because a restart of the server restarts the time.
-func (pub Publisher) Conflicts(key plan.ChildKey) bool {
+func (pub Publisher) Misses(key plan.ChildKey) bool {
 	since, awaited := pub.ChildrenWantedSince[key]
 	if _, there := pub.Children[key]; there || !awaited || pub.Finalizing || !pub.VCenterKnown {
 		return false
 	}
-	return pub.Now.Sub(since) > conflictAfter || pub.saidToConflict(key.String())
+	return pub.Now.Sub(since) > missingAfter || pub.saidToBeMissing(key.String())
 }
 
-func (pub Publisher) saidToConflict(name string) bool {
+func (pub Publisher) saidToBeMissing(name string) bool {
 	return slices.ContainsFunc(pub.Group.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type == v1alpha1.ConditionChildConflict && c.Status == metav1.ConditionTrue &&
+		return c.Type == v1alpha1.ConditionChildMissing && c.Status == metav1.ConditionTrue &&
 			slices.ContainsFunc([]string{",", ":", " and "}, func(after string) bool { return strings.Contains(c.Message, " "+name+after) })
 	})
 }

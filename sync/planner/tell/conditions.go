@@ -186,8 +186,8 @@ func (r *report) exceptions(c *conditionList) {
 		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(r.DiskFaults)[0].Reason, r.whom(r.DiskFaults))
 	}
 	r.changeExceptions(c)
-	if names := r.Conflicting; len(names) > 0 {
-		c.Add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
+	if names := r.MissingChildren; len(names) > 0 {
+		c.Add(v1alpha1.ConditionChildMissing, metav1.ConditionTrue, plan.ReasonChildMissing, children.MissingText(names))
 	}
 }
 

@@ -27,9 +27,9 @@ type Decision struct {
 	Want   int
 	Policy Policy
 	Holds  plan.Holds
-	// AwaitsService: the group should have a Service, and has none yet. Conflicting are its children whose names other objects have.
-	AwaitsService bool
-	Conflicting   []string
+	// AwaitsService: the group should have a Service, and has none yet. MissingChildren are those that Kubernetes doesn't have although Metacontroller was told to create them.
+	AwaitsService   bool
+	MissingChildren []string
 	// Suppressed is why failed probes don't make members unready; nil if they do.
 	Suppressed *plan.Fault
 

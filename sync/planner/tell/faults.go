@@ -82,8 +82,8 @@ func (r *report) addOthers() {
 	if r.healingSuspended() != "" {
 		r.add("", plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + r.healingSuspended()})
 	}
-	if len(r.Conflicting) > 0 {
-		r.add("", plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(r.Conflicting)})
+	if len(r.MissingChildren) > 0 {
+		r.add("", plan.Fault{Reason: plan.ReasonChildMissing, NeedsOperator: true, Message: children.MissingText(r.MissingChildren)})
 	}
 }
 
