@@ -117,14 +117,14 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 		{"spec.placement.datacenter", "'DC1'", "'', 'DC0'", placed(map[string]any{"pool": "team-a", "datacenter": "DC1"})},
 		{"spec.placement.folder", "'teams'", "''", placed(map[string]any{"pool": "team-a", "folder": "teams"})},
 		{"spec.placement.pool", "'team-b'", "'team-a'", placed(map[string]any{"pool": "team-b"})},
-		{"spec.placement.pool", "''", "'team-a'", with(within(), "placement", nil)},
+		{"spec.placement.pool", "not set", "'team-a'", with(within(), "placement", nil)},
 		{"spec.placement.zones", "'team-b-1'", "'team-a-1', 'team-a-2'", placed(map[string]any{"zones": []string{"team-a-1", "team-b-1"}})},
 		{"spec.placement.datastore", "'fast'", "'', 'team-a'", placed(map[string]any{"pool": "team-a", "datastore": "fast"})},
 		{"spec.placement.storagePolicy", "'platinum'", "'gold', ''", placed(map[string]any{"pool": "team-a", "storagePolicy": "platinum"})},
 		{"spec.disks[].datastore", "'fast'", "'', 'team-a'", with(within(), "disks", []any{disk("data", "", ""), disk("logs", "fast", "")})},
 		{"spec.disks[].storagePolicy", "'platinum'", "'gold', ''", with(within(), "disks", []any{disk("data", "", "platinum")})},
 		{"spec.networks[].network", "'admin'", "'app', 'db'", with(within(), "networks", network("app", "admin"))},
-		{"spec.networks[].network", "''", "'app', 'db'", with(within(), "networks", nil)},
+		{"spec.networks[].network", "no value", "'app', 'db'", with(within(), "networks", nil)},
 		{"spec.tags", "'backup/never'", "'backup/daily'", with(within(), "tags", []any{map[string]any{"category": "backup", "name": "never"}})},
 		{"spec.tags", "'back%2fup/dai%25ly'", "'backup/daily'", with(within(), "tags", []any{map[string]any{"category": "back/up", "name": "dai%ly"}})},
 		{"spec.hardware.pciDevices", "'10de:1eb8'", "'grid_t4-4c'", with(within(), "hardware", map[string]any{"pciDevices": []string{"grid_t4-4c", "10de:1eb8"}})},
@@ -202,7 +202,7 @@ func TestAnEmptyListAllowsNothingAndANarrowOneBoundsTheDisksThatAPolicyPlaces(t 
 	narrow(`datastores: [team-a], storagePolicies: ["", gold]`)
 	spec := placed(map[string]any{"pool": "team-a", "datastore": "team-a"})
 	k.refuses(t, "a disk that a policy places", manifest(t, "team-a", "web", with(spec, "disks", []any{disk("data", "", "gold")})), create,
-		"spec.disks[].datastore of VmGroup team-a/web has '': in namespace team-a, VmGroupLimit narrow allows 'team-a'")
+		"spec.disks[].datastore of VmGroup team-a/web has no value: in namespace team-a, VmGroupLimit narrow allows 'team-a'")
 	k.kubectlWith(t, manifest(t, "team-a", "web", with(spec, "disks", []any{disk("data", "", ""), disk("logs", "team-a", "gold")})), create...)
 	narrow("datastores: [other], storagePolicies: [other], pools: [team-a]")
 	k.refuses(t, "another disk", "", []string{"-n", "team-a", "patch", "vg", "web", "--type=json", "-p",
