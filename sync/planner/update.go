@@ -276,7 +276,7 @@ func targetText(revision string, cpu int32, memoryMB int64, allocation string) s
 	if memoryMB%1024 != 0 {
 		memory = fmt.Sprintf("%d MiB", memoryMB)
 	}
-	text := fmt.Sprintf("%s, %d CPUs, %s", revision, cpu, memory)
+	text := fmt.Sprintf("%s, %s, %s", revision, plan.Count(int(cpu), "CPU"), memory)
 	if allocation != "" {
 		text += ", " + allocation
 	}
