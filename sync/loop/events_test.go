@@ -116,7 +116,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 
 		m.change(web.Ref(), func(s *plan.VCenterState) { s.Template = plan.Template{Datacenter: "DC0"} })
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
-		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there (docs/troubleshooting.md#templatenotfound)`)
+		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there; members were cloned from it: bring it back, because another name would replace all of them (docs/troubleshooting.md#templatenotfound)`)
 		for name, n := range web.answers {
 			if n > eventAnswers {
 				t.Errorf("%s was in %d answers", web.events[name].Message, n)

@@ -104,7 +104,7 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	text := textOf(t, body)
 	for _, want := range []string{
 		"web Error Deleting cloning x", "vCenter's state is not known ( InventoryNotRead ): the server does nothing", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
-		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: Name a template that exists, or copy a text from the message, which names one alone",
+		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: If the group has members, bring the template back: its name, its folder, or the account's right to see it. The members are healthy without it",
 		"Clone web-2x Running since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
 		"The group waits for a free slot: clones from x : 4 running; limit 4 of at most 32 vCenter queued x all steps : 32 running; limit 32 of at most 32 --slots permits no more", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x If each step succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x Heal: unready x (waits for its turn x)", "web-2x Not there yet Create: one more x",
 		"web-7x vm-7x Ready to be powered on host x web-8 vm-8 Not ready being prepared x", "datax of ordinal 1 fcd-1x Attached to vm-1x 100 GiB data of ordinal 2 fcd-2 Detached until the next member of the ordinal 50 GiB",

@@ -97,6 +97,23 @@ func TestMoreMembersThanWantedAreNotAShare(t *testing.T) {
 	}
 }
 
+// Whoever names another template replaces all members, so that isn't what to do about one that is gone. After a typo it is.
+func TestATemplateThatIsGoneIsToComeBackIfMembersHaveIt(t *testing.T) {
+	t.Parallel()
+	const back = "members were cloned from it: bring it back"
+	o := observed(2)
+	addMembers(&o, 2)
+	o.Group.Spec.Replicas, o.State.Template = new(int32(3)), plan.Template{Datacenter: "DC0"}
+	if r := planner.Make(o); !strings.Contains(r.Status.LastMessage, `template "`+o.Group.Spec.Template+`" not found in datacenter DC0; no templates there; `+back) {
+		t.Errorf("a template that members have: %q", r.Status.LastMessage)
+	}
+	o.Group.Spec.Template = "typo"
+	o.Group.Generation++
+	if r := planner.Make(o); !strings.Contains(r.Status.LastMessage, "not found in datacenter DC0") || strings.Contains(r.Status.LastMessage, back) {
+		t.Errorf("a template that no member has: %q", r.Status.LastMessage)
+	}
+}
+
 func TestTheSummaryFitsIntoATable(t *testing.T) {
 	o := observed(2)
 	later(&o, 0)

@@ -25,7 +25,7 @@ func TestVerdictsSayWhatBecomesOfWhomAndWhy(t *testing.T) {
 		"an ordinal that no VM has": {func(o *plan.Observed) { *spec(o).Replicas = 4 }, []string{
 			"web-3 Create: too few members: 3 of 4"}},
 		"the template of a clone is not found": {func(o *plan.Observed) { *spec(o).Replicas, o.State.Template.Paths = 4, nil }, []string{
-			`web-3 Create: too few members: 3 of 4 (template "ubuntu" not found in datacenter DC0; no templates there)`}},
+			`web-3 Create: too few members: 3 of 4 (template "ubuntu" not found in datacenter DC0; no templates there; members were cloned from it: bring it back, because another name would replace all of them)`}},
 		"one too many": {func(o *plan.Observed) { *spec(o).Replicas = 2 }, []string{
 			"web-2 Remove: scale-in: from 3 members to 2"}},
 		"one too many, while another is not ready": {func(o *plan.Observed) {

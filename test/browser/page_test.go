@@ -241,7 +241,7 @@ func TestTheKeyboardIsEnoughToFilterAndOpenAGroup(t *testing.T) {
 		p.press("Tab")
 	}
 	p.loads(func() { p.press("Enter") })
-	p.until("the group's page", `document.querySelector("h1").textContent === "postgres" && document.body.innerText.includes("Name a template that exists")`)
+	p.until("the group's page", `document.querySelector("h1").textContent === "postgres" && document.body.innerText.includes("name a template that exists")`)
 	p.loads(func() { eval[bool](p, `document.querySelector("a.why").click(); true`) })
 	p.until("the documentation of the reason", `location.pathname === "/ui/docs/troubleshooting" && location.hash === "#templatenotfound" && document.querySelector(":target") !== null`)
 	p.clean()

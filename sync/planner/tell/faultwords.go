@@ -5,6 +5,7 @@ package tell
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -40,6 +41,9 @@ func (d *Decision) inWords(who string, f *plan.Fault) *plan.Fault {
 		said.Message = fmt.Sprintf("template %q is ambiguous: set spec.template to one of %s", d.Group.Spec.Template, plan.AtMost(d.State.Template.Paths, 5))
 	case plan.ReasonTemplateNotFound:
 		said.Message = fmt.Sprintf("template %q not found in datacenter %s; %s", d.Group.Spec.Template, d.State.Template.Datacenter, d.templatesThere())
+		if slices.ContainsFunc(d.Members, func(m Member) bool { return m.Difference == "" }) { // who then names another template replaces healthy members
+			said.Message += "; members were cloned from it: bring it back, because another name would replace all of them"
+		}
 	case plan.ReasonAddressesExhausted:
 		said.Message = fmt.Sprintf(
 			"spec.networks has static addresses for %s, and none is free for this one: add addresses to the ranges (replicas, standby and update.maxSurge each need theirs); if only an update needs more, update.maxSurge 0 does, too",
