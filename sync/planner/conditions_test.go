@@ -114,6 +114,25 @@ func TestATemplateThatIsGoneIsToComeBackIfMembersHaveIt(t *testing.T) {
 	}
 }
 
+// What comes last in a message is what to do, and half of it helps nobody.
+func TestALongSummaryEndsAfterAClauseOrAWord(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"spec.networks has static addresses for 4 members, and none is free for this: add addresses to the ranges": "spec.networks has static addresses for 4 members, and none is free for this …",
+		strings.Repeat("word ", 30): strings.TrimSpace(strings.Repeat("word ", 18)) + " …",
+		strings.Repeat("a", 200):    strings.Repeat("a", 90) + "…",
+	} {
+		o := observed(2)
+		later(&o, 0)
+		o.State.Folder, o.OwnFolders = "group-v7", []string{"group-v7"}
+		o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: "TemplateNotFound", NeedsOperator: true, Message: message}}}
+		later(&o, 0)
+		if s := o.Group.Status; s.Summary != "web-1: "+want {
+			t.Errorf("%q: got the summary %q; want %q", message, s.Summary, "web-1: "+want)
+		}
+	}
+}
+
 func TestTheSummaryFitsIntoATable(t *testing.T) {
 	o := observed(2)
 	later(&o, 0)

@@ -100,6 +100,12 @@ func TestAChildThatAPolicyRefusesIsReportedAndGetsItsLabel(t *testing.T) {
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
 	r.kubectlWith(t, labelPolicy, "create", "-f", "-")
 	defer r.kubectlWith(t, labelPolicy, "delete", "-f", "-")
+	eventually(t, func() string { // the API server takes a moment to obey a new policy
+		if _, err := r.Kubectl("-n", namespace, "create", "configmap", "probe", "--dry-run=server"); err == nil {
+			return "the policy is not in force"
+		}
+		return ""
+	})
 	text := strings.Replace(webYAML, "replicas: 3", "replicas: 1", 1)
 	r.kubectlWith(t, text, "-n", namespace, "apply", "-f", "-")
 	k("label", "vg", "web", "team=a")

@@ -18,7 +18,8 @@ import (
 
 // report is the status of a group that has two of three members.
 const report = `{"phase": "PENDING", "currentReplicas": 2, "desiredReplicas": 3, "readyReplicas": 1, "availableReplicas": 0, "updatedReplicas": 2, "standbyReplicas": 1,
-	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 member (docs)", "summary": "cloning 1 member"}`
+	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 member (docs)", "summary": "cloning 1 member",
+	"conditions": [{"type": "Ready", "status": "False", "reason": "Reconciling", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}`
 
 // stored makes a group with a status.
 func (k *kube) stored(t *testing.T, namespace, name string, spec map[string]any, status string) *unstructured.Unstructured {
@@ -43,8 +44,8 @@ NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MES
 web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 member
 `},
 		{"vmgroups -o wide", `
-NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED  STANDBY  VCENTER
-web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 member  0          2        1
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED  STANDBY  REASON  VCENTER
+web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 member  0          2        1  Reconciling
 `},
 		{"vmgroup/web -o name", `
 vmgroup.vm.codeconnect.vmworld.com/web

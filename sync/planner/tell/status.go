@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 	s.Selector = "controller-uid=" + string(r.Group.UID)
 	s.Phase = r.phase()
 	s.LastMessage = plan.Printable(message)
-	s.Summary = plan.Bounded(plan.WithoutHelp(s.LastMessage), summaryMost)
+	s.Summary = summaryOf(plan.WithoutHelp(s.LastMessage))
 	s.Conditions = r.conditions(s.Phase, message)
 	return s
 }
@@ -71,6 +72,26 @@ func (r *report) finalizingSince() metav1.Time {
 
 // summaryMost is how long a message can be in a table, in bytes.
 const summaryMost = 100
+
+// summaryOf returns the beginning of a message. One that is too long ends after a clause, if that leaves most of the room in use, or else
+// after a word: what follows says what to do, and half of it helps nobody.
+func summaryOf(message string) string {
+	cut := plan.Bounded(message, summaryMost)
+	if cut == message {
+		return message
+	}
+	end := 0
+	for _, after := range []string{"; ", ": ", " (", ", "} {
+		end = max(end, strings.LastIndex(cut, after))
+	}
+	if end < summaryMost/2 {
+		end = strings.LastIndex(cut, " ")
+	}
+	if end < summaryMost/2 {
+		return cut
+	}
+	return cut[:end] + " …"
+}
 
 // bootTime returns when a member was powered on, if its guest has reported since. The stored time is kept for the same boot, because vCenter
 // may report it with another fraction.
