@@ -162,7 +162,7 @@ func answerDoctor(ctx context.Context, q *doctor.Question, getenv func(string) s
 	}
 	var r remote
 	r.findToRead(getenv)
-	text, err := r.get(ctx, "/")
+	text, err := r.get(ctx, url.URL{Path: "/"})
 	if err == nil {
 		err = json.Unmarshal(text, &a.Status)
 	}

@@ -29,6 +29,7 @@ func isPlugin(program string) bool {
 
 type plugin struct {
 	namespace, instance, context string
+	ofGroups                     string // the namespace of the groups
 	in                           io.Reader
 	out, notes                   io.Writer
 }
@@ -44,6 +45,7 @@ kubectl vmgroup doctor checks the whole install, also while no pod runs.`,
 		Example: `  kubectl vmgroup doctor
   kubectl vmgroup status
   kubectl vmgroup status default/web -w
+  kubectl vmgroup status -n shop web --wait=20m
   kubectl vmgroup plan group.yaml
   kubectl vmgroup --install-namespace vmgroup-east --install vmgroup-east status`,
 		SilenceErrors: true, SilenceUsage: true, Version: versionLine(), TraverseChildren: true, // flags before the command belong to the plugin
@@ -54,6 +56,7 @@ kubectl vmgroup doctor checks the whole install, also while no pod runs.`,
 	f.StringVar(&p.namespace, "install-namespace", "vmgroup-system", "namespace of the server")
 	f.StringVar(&p.instance, "install", "vmgroup", "name of the server's Deployment")
 	f.StringVar(&p.context, "context", "", "kubectl's context (default: the current one)")
+	f.StringVarP(&p.ofGroups, "namespace", "n", "", "namespace of the group (default: that of kubectl's context)")
 	root.SetFlagErrorFunc(flagError)
 	sub := func(use, short string, run func(context.Context, []string) error) {
 		root.AddCommand(&cobra.Command{Use: use, Short: short, DisableFlagParsing: true, RunE: func(c *cobra.Command, args []string) error {
@@ -83,12 +86,24 @@ var namesGroup = regexp.MustCompile(`^[a-z0-9][^/]*/[^/]+$`)
 
 func (p *plugin) status(ctx context.Context, args []string) error {
 	var group []string
-	if i := slices.IndexFunc(args, namesGroup.MatchString); i >= 0 {
-		group = args[i : i+1]
-	} else if i := bareName(args); i >= 0 { // of the namespace of kubectl's context, as for kubectl get
-		args = slices.Clone(args)
-		args[i] = p.contextNamespace(ctx) + "/" + args[i]
-		group = args[i : i+1]
+	namespace, name := namedGroup(args)
+	args = slices.Clone(args)
+	switch {
+	case name < 0 && namespace == "" && p.ofGroups != "":
+		args = append(args, "-n", p.ofGroups)
+	case name >= 0 && namesGroup.MatchString(args[name]):
+		group = args[name : name+1]
+	case name >= 0 && namespace != "":
+		group = []string{namespace + "/" + args[name]}
+	case name >= 0: // of the namespace of kubectl's context, as for kubectl get
+		if namespace = p.ofGroups; namespace == "" {
+			namespace = p.contextNamespace(ctx)
+		}
+		args[name] = namespace + "/" + args[name]
+		group = args[name : name+1]
+	}
+	if group != nil && slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--wait") }) {
+		args = append(args, p.generation(ctx, group[0])...)
 	}
 	at, err := p.pod(ctx, group...)
 	if err != nil {
@@ -101,20 +116,38 @@ func (p *plugin) status(ctx context.Context, args []string) error {
 	return p.run(p.kubectl(ctx, append(append(flags, at, "--", "/vmgroup", "status"), args...)...), os.Stdin)
 }
 
-// bareName returns the index of a group's name without a namespace among the arguments, if none of them sets a namespace; otherwise -1.
-func bareName(args []string) int {
-	name := -1
+// generation returns the flag that has the server wait for the newest spec, which Metacontroller may not have sent yet; none if the user can't
+// read the group.
+func (p *plugin) generation(ctx context.Context, group string) []string {
+	namespace, name, _ := strings.Cut(group, "/")
+	out, err := p.kubectl(ctx, "get", "vmgroups.vm.codeconnect.vmworld.com", name, "--namespace", namespace, "--output", "jsonpath={.metadata.generation}").Output()
+	if n := strings.TrimSpace(string(out)); err == nil && n != "" {
+		return []string{"--generation=" + n}
+	}
+	return nil
+}
+
+// namedGroup returns the namespace that the arguments set, and the index of the group's name among them; -1 if there is none.
+func namedGroup(args []string) (namespace string, name int) {
+	name = -1
 	for i := 0; i < len(args); i++ {
-		switch arg := args[i]; {
-		case arg == "-n", strings.HasPrefix(arg, "--namespace"), strings.HasPrefix(arg, "-n="):
-			return -1
-		case arg == "-o", arg == "--output", arg == "--timeout": // the next one is its value
+		flag, value, has := strings.Cut(args[i], "=")
+		switch {
+		case flag == "-n" || flag == "--namespace":
+			if !has && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			namespace = value
+		case strings.HasPrefix(flag, "-n") && !strings.HasPrefix(flag, "--"): // -nshop
+			namespace = strings.TrimPrefix(args[i], "-n")
+		case (flag == "-o" || flag == "--output" || flag == "--timeout") && !has: // the next one is its value
 			i++
-		case !strings.HasPrefix(arg, "-") && !strings.Contains(arg, "/"):
+		case !strings.HasPrefix(flag, "-"):
 			name = i
 		}
 	}
-	return name
+	return namespace, name
 }
 
 // contextNamespace returns the namespace of kubectl's context.

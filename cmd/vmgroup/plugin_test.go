@@ -20,7 +20,8 @@ case "$*" in
 *"/vmgroup status -o json shop/web"*) echo '{"called": false}' ;;
 *"vmgroup-7d9-b -- /vmgroup status -o json"*) echo '{"called": true}' ;;
 *"/vmgroup status -o json"*) echo '{"called": false}' ;;
-"config view --minify"*) echo shop ;;
+*"config view --minify"*) echo shop ;;
+*"get vmgroups"*) echo 7 ;;
 *"/vmgroup status"*) echo "the status" ;;
 *"/vmgroup plan"*) cat; exit 2 ;;
 esac
@@ -53,6 +54,11 @@ func TestThePluginAsksThePodThatMetacontrollerCalls(t *testing.T) {
 		{"status shop/web", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status shop/web\n"},
 		{"status web -w", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status shop/web -w\n"},
 		{"status -n other web", 0, "the status\n", "Metacontroller calls vmgroup-7d9-b", "exec vmgroup-7d9-b -- /vmgroup status -n other web\n"},
+		{"status -n shop web", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status -n shop web\n"},
+		{"status -nshop web", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status -nshop web\n"},
+		{"-n shop status web", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status shop/web\n"},
+		{"-n shop status", 0, "the status\n", "Metacontroller calls vmgroup-7d9-b", "exec vmgroup-7d9-b -- /vmgroup status -n shop\n"},
+		{"status web --wait=20m", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status shop/web --wait=20m --generation=7\n"},
 		{"status -o json", 0, "", "Metacontroller calls vmgroup-7d9-b", "exec vmgroup-7d9-b -- /vmgroup status -o json\n"},
 		{"--install-namespace early status", 0, "the status\n", "none of 3 pods says that Metacontroller calls it; asking vmgroup-7d9-a", "exec vmgroup-7d9-a -- /vmgroup status\n"},
 		{"--install vmgroup-east status", 0, "the status\n", "", "exec vmgroup-east-7d9-1 -- /vmgroup status\n"},

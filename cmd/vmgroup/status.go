@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/sync/page"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -27,6 +29,9 @@ type statusSettings struct {
 	output    string
 	watch     bool
 	timeout   time.Duration
+	// wait is how long to wait until the group is as its spec says; 0: don't wait. generation is the oldest spec that counts.
+	wait       time.Duration
+	generation int64
 }
 
 func statusCommand() *cobra.Command {
@@ -41,9 +46,11 @@ Without flags it asks the server in the same container, with that server's own c
 a server on 127.0.0.1:8080. It only reads.
 
 If the server has several replicas, Metacontroller calls one of them for a group; the others know only its VMs.
-The exit status is 1 after an error, and 0 otherwise.`,
+The exit status is 1 after an error, and 0 otherwise. With --wait, it is 0 once the group is as its spec says (or is
+gone, if it is being deleted), and 1 if it waits for an operator, is paused, or takes longer.`,
 		Example: `  kubectl -n vmgroup-system exec deploy/vmgroup -- /vmgroup status
   kubectl -n vmgroup-system exec -it deploy/vmgroup -- /vmgroup status default/web -w
+  kubectl vmgroup status -n shop web --wait=20m
   vmgroup status -o json --server http://127.0.0.1:8080`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -54,9 +61,12 @@ The exit status is 1 after an error, and 0 otherwise.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVarP(&s.namespace, "namespace", "n", "default", "namespace of the group, if its name has none")
+	f.StringVarP(&s.namespace, "namespace", "n", "", "namespace of the group, if its name has none (default: the only one that has a group of that name); without a name, of the groups to show")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	f.BoolVarP(&s.watch, "watch", "w", false, "repeat the status every two seconds, until Ctrl-C")
+	f.DurationVar(&s.wait, "wait", 0, "wait until the group is as its spec says; --wait=20m: at most 20 minutes")
+	f.Lookup("wait").NoOptDefVal = forever.String()
+	f.Int64Var(&s.generation, "generation", 0, "with --wait, the oldest metadata.generation of the group that counts (kubectl vmgroup sets it)")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
 	complete(c, "output", "table", "json")
 	section(f, "Status")
@@ -68,23 +78,22 @@ func (s *statusSettings) run(ctx context.Context, group string, out io.Writer) e
 	if s.output != "table" && s.output != "json" {
 		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
 	}
-	path := "/"
-	if group != "" {
-		namespace, name, both := strings.Cut(group, "/")
-		if !both {
-			namespace, name = s.namespace, group
-		}
-		if namespace == "" || name == "" || strings.Contains(name, "/") {
-			return usageError{fmt.Errorf("%q: name a group as NAME or NAMESPACE/NAME, such as default/web", group)}
-		}
-		path = "/ui/groups/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
-	}
 	if s.remote.server == "" {
 		s.remote.findToRead(os.Getenv)
 	}
+	if s.wait < 0 || s.wait > 0 && (group == "" || s.watch) {
+		return usageError{errors.New("--wait: name one group, without --watch")}
+	}
+	target, err := s.target(ctx, group)
+	if err != nil {
+		return err
+	}
+	if s.wait > 0 {
+		return s.await(ctx, target, out)
+	}
 	for {
 		var text bytes.Buffer
-		err := s.show(ctx, path, &text)
+		err := s.show(ctx, target, &text)
 		if s.watch && ctx.Err() != nil { // Ctrl-C during a request
 			return nil
 		}
@@ -108,29 +117,81 @@ func (s *statusSettings) run(ctx context.Context, group string, out io.Writer) e
 	}
 }
 
-// show writes the status once.
-func (s *statusSettings) show(ctx context.Context, path string, out io.Writer) error {
+// target returns the page of a group, or that of all groups.
+func (s *statusSettings) target(ctx context.Context, group string) (url.URL, error) {
+	if group == "" {
+		all := url.URL{Path: "/"}
+		if s.namespace != "" {
+			all.RawQuery = url.Values{"namespace": {s.namespace}}.Encode()
+		}
+		return all, nil
+	}
+	namespace, name, both := strings.Cut(group, "/")
+	if !both {
+		namespace, name = s.namespace, group
+	}
+	if both && namespace == "" || name == "" || strings.Contains(name, "/") {
+		return url.URL{}, usageError{fmt.Errorf("%q: name a group as NAME or NAMESPACE/NAME, such as default/web", group)}
+	}
+	if namespace == "" {
+		var err error
+		if namespace, err = s.namespaceOf(ctx, name); err != nil {
+			return url.URL{}, err
+		}
+	}
+	return url.URL{Path: "/ui/groups/" + namespace + "/" + name}, nil
+}
+
+// namespaceOf returns the only namespace that has a group of that name; "default" if none is known, or also that one has.
+func (s *statusSettings) namespaceOf(ctx context.Context, name string) (string, error) {
+	status, err := s.ask(ctx, url.URL{Path: "/", RawQuery: url.Values{"q": {"/" + name}}.Encode()})
+	if err != nil {
+		return "", err
+	}
+	var namespaces []string
+	for i := range status.Groups {
+		if g := &status.Groups[i]; g.Name == name {
+			namespaces = append(namespaces, g.Namespace)
+		}
+	}
+	switch {
+	case len(namespaces) == 1:
+		return namespaces[0], nil
+	case len(namespaces) == 0 || slices.Contains(namespaces, metav1.NamespaceDefault):
+		return metav1.NamespaceDefault, nil
+	}
+	slices.Sort(namespaces)
+	return "", usageError{fmt.Errorf("several namespaces have a group %s: name one with -n: %s", name, plan.AtMost(namespaces, 10))}
+}
+
+// ask reads a page of the server.
+func (s *statusSettings) ask(ctx context.Context, target url.URL) (status page.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	text, err := s.remote.get(ctx, path)
+	text, err := s.remote.get(ctx, target)
+	if err != nil {
+		return status, err
+	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		return status, fmt.Errorf("%s is not a vmgroup server of this version: %w", s.remote.server, err)
+	}
+	return status, nil
+}
+
+// show writes the status once.
+func (s *statusSettings) show(ctx context.Context, target url.URL, out io.Writer) error {
+	status, err := s.ask(ctx, target)
 	if err != nil {
 		return err
-	}
-	var status page.Status
-	if err := json.Unmarshal(text, &status); err != nil {
-		return fmt.Errorf("%s is not a vmgroup server of this version: %w", s.remote.server, err)
 	}
 	if s.output == "json" {
 		return writeJSON(out, status)
 	}
-	if end := s.remote.expired; !end.IsZero() {
-		for _, line := range fold(fmt.Sprintf("The server's certificate expired at %s UTC: Metacontroller can't call the hooks, and the server does nothing.", end.UTC().Format(time.DateTime)), width(os.Stdout)) {
-			fmt.Fprintln(out, line)
-		}
-		fmt.Fprintln(out, "What to do: Renew it (SECURITY.md#change-keys).")
+	columns, rows := size(os.Stdout)
+	if !s.watch {
+		rows = 0
 	}
-	statusTable(out, &status, width(os.Stdout))
-	return nil
+	return statusScreen(out, &status, s.remote.expired, columns, rows)
 }
 
 // findToRead finds the server in the same container, and prefers the readers' token, which suffices for status. A server that was started
@@ -151,12 +212,14 @@ func (r *remote) findToRead(getenv func(string) string) {
 }
 
 // get reads a page of the server as JSON.
-func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
+func (r *remote) get(ctx context.Context, page url.URL) ([]byte, error) {
 	target, token, client, err := r.reach()
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.JoinPath(path).String(), http.NoBody)
+	target = target.JoinPath(page.EscapedPath())
+	target.RawQuery = page.RawQuery
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -173,13 +236,21 @@ func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
 	case code != http.StatusOK:
 		var problem struct{ Message string }
 		_ = json.Unmarshal(text, &problem)
+		if code == http.StatusNotFound && problem.Message != "" {
+			return nil, unknownGroup(problem.Message)
+		}
 		return nil, errors.New(cmp.Or(problem.Message, "the server answered "+http.StatusText(code)))
 	}
 	return text, nil
 }
 
+// unknownGroup is the server's message about a group that it doesn't know.
+type unknownGroup string
+
+func (u unknownGroup) Error() string { return string(u) }
+
 // statusTable writes a status as text, as wide as the terminal.
-func statusTable(out io.Writer, s *page.Status, columns int) {
+func statusTable(out io.Writer, s *page.Status, columns int, less brevity) {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	defer w.Flush() //nolint:errcheck // into a buffer
 	say := func(indent int, format string, args ...any) {
@@ -225,33 +296,19 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 		return
 	}
 	fmt.Fprintln(w)
-	rows := [][]string{{"STATE", "GROUP", "READY", "WHAT HAPPENS"}}
-	for _, g := range s.Groups {
-		state := g.State + since(g.Since)
-		if g.Deleting {
-			state += ", deleting"
-		}
-		what := g.Message
-		if g.Activity != "" {
-			what += " (" + g.Activity + ")"
-		}
-		rows = append(rows, []string{state, g.Namespace + "/" + g.Name, fmt.Sprintf("%d of %d", g.Ready, g.Desired), what})
+	statusGroups(w, s, columns, less)
+	for _, f := range faultsOf(s) {
+		fmt.Fprintln(w)
+		say(0, "%s: %s", f.Reason, plan.AtMost(f.whom, namesAtOnce))
+		todo(2, f.Todo)
 	}
-	table(w, rows, columns)
 	for _, g := range s.Groups {
-		if g.Detail == nil {
-			for _, why := range g.Why {
-				if why.Todo != "" {
-					say(0, "\n%s/%s: %s", g.Namespace, g.Name, why.Reason)
-					todo(2, why.Todo)
-				}
-			}
-			continue
+		if g.Detail != nil {
+			statusDetail(w, g.Detail, columns, say, todo)
 		}
-		statusDetail(w, g.Detail, columns, say, todo)
 	}
-	if len(s.Recent) > 0 {
-		say(0, "\nRecent actions")
+	if len(s.Recent) > 0 && less < withoutRecent {
+		fmt.Fprintln(w, "\nRecent actions")
 		rows := [][]string{{"ENDED", "ACTION", "GROUP", "VM", "WHY"}}
 		for _, a := range s.Recent {
 			why := a.Reason
@@ -267,11 +324,13 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 // statusDetail writes the parts that only the status of one group has.
 func statusDetail(w io.Writer, d *page.GroupDetail, columns int, say func(int, string, ...any), todo func(int, string)) {
 	for _, b := range d.Blocks {
-		say(0, "\nBlocked%s: %s (%s)", of(b.VM), b.Message, b.Reason)
+		fmt.Fprintln(w)
+		say(0, "Blocked%s: %s (%s)", of(b.VM), b.Message, b.Reason)
 		todo(2, b.Todo)
 	}
 	for _, n := range d.Notes {
-		say(0, "\nNote%s: %s (%s)", of(n.VM), n.Message, n.Reason)
+		fmt.Fprintln(w)
+		say(0, "Note%s: %s (%s)", of(n.VM), n.Message, n.Reason)
 	}
 	if len(d.Members) > 0 {
 		fmt.Fprintln(w)

@@ -63,8 +63,14 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	if text := ask(1, "shop/nope"); !strings.Contains(text, `The group "shop/nope" is not known yet`) {
 		t.Errorf("shop/nope: %s; want %q in the text", text, `The group "shop/nope" is not known yet`)
 	}
-	if one, other := ask(0, "-n", "shop", "web"), ask(1, "web"); !strings.Contains(one, "web-1") || !strings.Contains(other, `The group "default/web" is not known yet`) {
+	if one, other := ask(0, "-n", "shop", "web"), ask(1, "-n", "default", "web"); !strings.Contains(one, "web-1") || !strings.Contains(other, `The group "default/web" is not known yet`) {
 		t.Errorf("web in the namespace shop: %s; in the default one: %s", one, other)
+	}
+	if only := ask(0, "web"); !strings.Contains(only, "web-1") {
+		t.Errorf("the only group web: %s", only)
+	}
+	if some := ask(0, "-n", "shop"); !strings.Contains(some, "shop/web") || strings.Contains(ask(0, "-n", "other"), "shop/web") {
+		t.Errorf("the groups of a namespace: %s", some)
 	}
 	if text := ask(2, "a/b/c"); !strings.Contains(text, "name a group as NAME or NAMESPACE/NAME") {
 		t.Errorf("a/b/c: %s", text)

@@ -31,6 +31,8 @@ type Status struct {
 	// Silent reports that no hook call comes although there are groups: the groups are as last known.
 	Silent  bool      `json:"silent,omitempty"`
 	Started time.Time `json:"started,omitzero"`
+	// Of is the number of groups that match; Groups has the first of them.
+	Of int `json:"of,omitempty"`
 	// Groups are the groups that match, first those that wait for an operator; in the status of a group, that group with its Detail.
 	Groups []GroupStatus `json:"groups"`
 	// Recent are the latest actions that ended, the newest first.
@@ -55,19 +57,21 @@ type Why struct {
 
 // GroupStatus is a group as in the overview.
 type GroupStatus struct {
-	Namespace string       `json:"namespace"`
-	Name      string       `json:"name"`
-	State     string       `json:"state"`   // a word, such as Error
-	Meaning   string       `json:"meaning"` // the state's meaning in a sentence
-	Since     time.Time    `json:"since,omitzero"`
-	Deleting  bool         `json:"deleting,omitempty"`
-	Ready     int          `json:"ready"`
-	Desired   int          `json:"desired"`
-	Message   string       `json:"message"`
-	Activity  string       `json:"activity,omitempty"`
-	AsOf      time.Time    `json:"asOf,omitzero"` // when this replica was last called for the group, if it no longer is
-	Why       []Why        `json:"why,omitempty"`
-	Detail    *GroupDetail `json:"detail,omitempty"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Generation is that of the newest spec for which this replica was called. Only the status of one group has it.
+	Generation int64        `json:"generation,omitempty"`
+	State      string       `json:"state"`   // a word, such as Error
+	Meaning    string       `json:"meaning"` // the state's meaning in a sentence
+	Since      time.Time    `json:"since,omitzero"`
+	Deleting   bool         `json:"deleting,omitempty"`
+	Ready      int          `json:"ready"`
+	Desired    int          `json:"desired"`
+	Message    string       `json:"message"`
+	Activity   string       `json:"activity,omitempty"`
+	AsOf       time.Time    `json:"asOf,omitzero"` // when this replica was last called for the group, if it no longer is
+	Why        []Why        `json:"why,omitempty"`
+	Detail     *GroupDetail `json:"detail,omitempty"`
 }
 
 // GroupDetail is what only the page of a group shows.
@@ -149,7 +153,7 @@ func (p *Page) status(body any) Status {
 	s := Status{Version: p.cfg.Version, Groups: []GroupStatus{}}
 	switch b := body.(type) {
 	case overviewBody:
-		s.VCenter, s.Slots, s.Incomplete = b.Health.status(), &b.Slots, !b.Known
+		s.VCenter, s.Slots, s.Incomplete, s.Of = b.Health.status(), &b.Slots, !b.Known, b.Matches
 		s.LastCall, s.Silent, s.Started = b.Calls.Last, b.Calls.Missing(), b.Calls.Began
 		for i := range b.Rows {
 			s.Groups = append(s.Groups, b.Rows[i].status())
@@ -164,7 +168,7 @@ func (p *Page) status(body any) Status {
 		s.LastCall, s.Silent, s.Started = b.Calls.Last, b.Calls.Missing(), b.Calls.Began
 		row := p.rowOf(&b.Report)
 		g := row.status()
-		g.Detail = b.detail()
+		g.Detail, g.Generation = b.detail(), b.Report.Generation
 		s.Groups = append(s.Groups, g)
 		s.Recent = recentStatus(b.Recent)
 	}
