@@ -111,6 +111,41 @@ func TestWhatWasWrongBeforeAnOutageStaysAsLastKnown(t *testing.T) {
 	check(later(&o, time.Minute), "")
 }
 
+// A deletion that waited for an operator before the outage does so after it; its alert doesn't begin anew.
+func TestADeletionThatWaitsForAnOperatorDoesSoDuringAnOutageToo(t *testing.T) {
+	t.Parallel()
+	o := observed(2)
+	o.State.VMs, o.State.Folder, o.OwnFolders = []plan.VM{vm(&o, 0), vm(&o, 1)}, "group-v7", []string{"group-v7"}
+	later(&o, 0)
+	o.Finalizing, o.FinalizingSince = true, now
+	o.Group.DeletionTimestamp = &metav1.Time{Time: now}
+	o.Group.Generation++
+	o.State.VMs[1].Question = "Did you move it, or did you copy it? (1: Cancel, 2: I moved it)"
+	r := later(&o, time.Minute)
+	began := condition(t, &r, v1alpha1.ConditionStalled).LastTransitionTime
+	known := o.State
+	for name, outage := range map[string]plan.VCenterState{"cut off": cutOff, "refused": refused, "being read": {}} {
+		o.State = outage
+		r = later(&o, 10*time.Minute)
+		if c := condition(t, &r, v1alpha1.ConditionStalled); r.Status.Phase != v1alpha1.PhaseError || c.Reason != plan.ReasonQuestionPending || !c.LastTransitionTime.Equal(&began) ||
+			!strings.HasPrefix(r.Status.LastMessage, "as last known: ") || !strings.Contains(r.Status.LastMessage, "did you copy it") || !strings.Contains(r.Status.LastMessage, "; the deletion waits for vCenter: ") {
+			t.Errorf("%s: %s since %s (not %s): %s", name, r.Status.Phase, c.LastTransitionTime, began, r.Status.LastMessage)
+		}
+		if len(r.Events) > 0 {
+			t.Errorf("%s: Events %v", name, r.Events)
+		}
+	}
+	o.State = known
+	if r = later(&o, time.Minute); condition(t, &r, v1alpha1.ConditionStalled).LastTransitionTime != began {
+		t.Errorf("after the outage: %+v", r.Status.Conditions)
+	}
+	o.State = cutOff
+	o.Group.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
+	if r = later(&o, time.Minute); r.Status.Phase == v1alpha1.PhaseError || !r.Finalized {
+		t.Errorf("abandoned: %s, finalized %t: %s", r.Status.Phase, r.Finalized, r.Status.LastMessage)
+	}
+}
+
 func TestAnEditDuringAnOutageEndsWhatWasLastKnown(t *testing.T) {
 	t.Parallel()
 	o, _ := stalled(t)

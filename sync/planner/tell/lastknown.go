@@ -21,14 +21,14 @@ import (
 //	what was just written                       another answer would bring another call at once        loop/debounce.go
 //
 // While vCenter's state is unknown, the status keeps the conditions from before the outage as last known, with their times: a group that waits
-// for an operator does so during an outage, too. That applies to conditions of the present generation; after an edit of the spec, they are
+// for an operator does so during an outage, too, also if it is being deleted. That applies to conditions of the present generation; after an edit of the spec, they are
 // unknown.
 
 const asLastKnown = "as last known: "
 
 // lastKnown returns a condition that was found before the outage, for this generation; nil if there is none, or no outage.
 func (r *report) lastKnown(kind string, status metav1.ConditionStatus) *metav1.Condition {
-	if r.State.Known || r.contested() || r.Finalizing {
+	if r.State.Known || r.contested() || r.Abandoned {
 		return nil
 	}
 	c := meta.FindStatusCondition(r.Group.Status.Conditions, kind)

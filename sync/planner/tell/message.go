@@ -61,11 +61,11 @@ func (r *report) readyText() string {
 // blockedText says why nothing can be done at all.
 func (r *report) blockedText() string {
 	text := strings.TrimSuffix(r.BlockedBy.WithHelp().Message, ".")
-	if was := r.wasStalled(); was != nil {
-		text = saidAsLastKnown(was) + "; " + text
-	}
 	if r.Finalizing && r.BlockedBy.Reason != plan.ReasonSuperseded {
 		text = "the deletion waits for vCenter: " + text
+	}
+	if was := r.wasStalled(); was != nil {
+		text = saidAsLastKnown(was) + "; " + text
 	}
 	if !r.VCenterKnown && len(r.Group.Status.Members) > 0 {
 		text += "; the last known figures are kept"
