@@ -59,7 +59,7 @@ var outages = map[string]outage{
 	"vCenter refuses the login": { // the server rarely retries, because failed logins would lock the account (vsphere/session/login.go)
 		begins:  func(x *lasting) { x.becomes(&types.InvalidLogin{}); x.DropSessions() },
 		ends:    func(x *lasting) { x.becomes(nil) },
-		refuses: "Login", reason: "InvalidLogin", says: "correct VC_USER and VC_PASS",
+		refuses: "Login", reason: "InvalidLogin", says: "the people who run the server",
 		logins: 10, calls: 20, within: 12 * time.Minute,
 	},
 	"Metacontroller is silent": {

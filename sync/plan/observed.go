@@ -190,11 +190,15 @@ type VCenterState struct {
 	RulesOff bool
 }
 
-// Outage is why vCenter's state is unknown; nil while it is known.
+// Outage is why vCenter's state is unknown, as groups are told; nil while it is known. What only the people who run the server can correct, such as
+// its password, concerns no group: groups wait as in any outage, none needs its own operator, and none is told about the server's settings. Health
+// has the fault itself.
 func (s *VCenterState) Outage() *Fault {
 	switch {
 	case s.Known:
 		return nil
+	case s.Fault != nil && s.Fault.NeedsOperator:
+		return &Fault{Reason: s.Fault.Reason, Message: "the server can't use vCenter (" + s.Fault.Reason + "): the people who run the server have to correct that, and its page says how"}
 	case s.Fault != nil:
 		return s.Fault
 	}

@@ -133,7 +133,7 @@ func PhaseBefore(status *v1alpha1.VmGroupStatus) (phase v1alpha1.Phase, message 
 	if reachable == nil || reachable.Status != metav1.ConditionFalse {
 		return "", ""
 	}
-	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && c.Reason != reachable.Reason {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
 		return v1alpha1.PhaseError, c.Message
 	}
 	phase = v1alpha1.PhasePending

@@ -81,7 +81,7 @@ func TestDuringAnOutageAGroupIsAsLastKnown(t *testing.T) {
 	}{
 		"no outage":         {[]metav1.Condition{condition(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, "Connected", "")}, 1, 1, "", ""},
 		"another install's": {[]metav1.Condition{condition(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, "OtherInstall", "")}, 1, 1, "", ""},
-		"the outage itself": {[]metav1.Condition{reachable, condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "InvalidLogin", "refused"), condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InvalidLogin", "2 of 2 members were ready")}, 2, 2, v1alpha1.PhaseRunning, "2 of 2 members were ready"},
+		"the outage itself": {[]metav1.Condition{reachable, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InvalidLogin", "2 of 2 members were ready")}, 2, 2, v1alpha1.PhaseRunning, "2 of 2 members were ready"},
 		"one was missing":   {[]metav1.Condition{reachable, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InvalidLogin", "1 of 2 members were ready")}, 1, 2, v1alpha1.PhasePending, "1 of 2 members were ready"},
 		"it was blocked":    {[]metav1.Condition{reachable, condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "TemplateNotFound", "as last known: no template")}, 2, 2, v1alpha1.PhaseError, "as last known: no template"},
 	} {

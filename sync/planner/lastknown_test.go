@@ -62,7 +62,7 @@ func TestASpecIsInvalidWithoutVCenter(t *testing.T) {
 		}
 		o.Group.Generation++
 		o.Group.Spec.CPU = 1
-		if r = later(&o, time.Minute); r.Status.Phase == v1alpha1.PhaseError && name != "refused" || meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSpecInvalid) {
+		if r = later(&o, time.Minute); r.Status.Phase == v1alpha1.PhaseError || meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSpecInvalid) {
 			t.Errorf("%s, and the spec is correct again: %s %s", name, r.Status.Phase, r.Status.LastMessage)
 		}
 	}
@@ -158,18 +158,23 @@ func TestAnEditDuringAnOutageEndsWhatWasLastKnown(t *testing.T) {
 	}
 }
 
-// A refused login was the outage itself. Once vCenter is unreachable for another reason, no group waits for an operator because of the login.
-func TestAnOutageIsNotLastKnownByItself(t *testing.T) {
+// A wrong password of the server is nothing that a group's owner can correct, or has to read about. It stalls no group, and no Event tells of it.
+func TestAnOutageThatOnlyTheServersOperatorCanEndStallsNoGroup(t *testing.T) {
 	t.Parallel()
 	o := observed(1)
 	o.State.VMs = []plan.VM{vm(&o, 0)}
 	later(&o, 0)
 	o.State = refused
-	if r := later(&o, time.Minute); r.Status.Phase != v1alpha1.PhaseError {
-		t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+	r := later(&o, time.Minute)
+	if c := condition(t, &r, v1alpha1.ConditionVCenterReachable); r.Status.Phase != v1alpha1.PhasePending || statusOf(&r.Status, v1alpha1.ConditionStalled) != "" || len(r.Events) > 0 ||
+		c.Reason != "InvalidLogin" || condition(t, &r, v1alpha1.ConditionReady).Reason != "InvalidLogin" {
+		t.Errorf("%s, Events %v: %+v", r.Status.Phase, r.Events, r.Status.Conditions)
+	}
+	if text := asJSON(t, r.Status); strings.Contains(text, "refuses the account") || !strings.Contains(r.Status.LastMessage, "the people who run the server have to correct that") {
+		t.Error(text)
 	}
 	o.State = cutOff
-	if r := later(&o, time.Minute); r.Status.Phase != v1alpha1.PhasePending || strings.Contains(r.Status.LastMessage, "refuses") {
+	if r = later(&o, time.Minute); r.Status.Phase != v1alpha1.PhasePending || strings.Contains(r.Status.LastMessage, "people") {
 		t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 	}
 }

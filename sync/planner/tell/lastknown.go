@@ -38,15 +38,10 @@ func (r *report) lastKnown(kind string, status metav1.ConditionStatus) *metav1.C
 	return c
 }
 
-// wasStalled returns why the group waited for an operator before the outage; nil if it didn't, or if only the outage, or the spec, which is
-// known, was why.
+// wasStalled returns why the group waited for an operator before the outage; nil if it didn't, or if the spec, which is known, was why.
 func (r *report) wasStalled() *metav1.Condition {
 	stalled := r.lastKnown(v1alpha1.ConditionStalled, metav1.ConditionTrue)
 	if stalled == nil || r.Invalid != nil || stalled.Reason == plan.ReasonInvalidSpec {
-		return nil
-	}
-	reachable := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionVCenterReachable)
-	if reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == stalled.Reason {
 		return nil
 	}
 	return stalled
