@@ -85,9 +85,15 @@ func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.
 					return addresses(a) == was && a.Status.ReadyReplicas == 3 && slices.Equal(endpoints(t, g), []string{"web-0 ready", "web-1 ready", "web-2 ready"})
 				}
 				r.stopTools()
+				stopped := time.Now()
 				syncFor(t, g, 20*time.Minute, "ready at the addresses of before", same)
-				if m := mustSync(t, g).Status.Members[0]; m.Reason != "ToolsSilent" {
+				a = mustSync(t, g)
+				if m := a.Status.Members[0]; m.Reason != "ToolsSilent" {
 					t.Errorf("web-0 has the reason %s, want ToolsSilent: %s", m.Reason, m.Message)
+				}
+				if c := condition(a, v1alpha1.ConditionToolsSilent); c.Status != "True" || c.Message != "web-0, web-1, web-2" || c.LastTransitionTime.Sub(stopped).Abs() > time.Minute ||
+					!strings.Contains(a.Status.LastMessage, "VMware Tools are silent in web-0, web-1, web-2") {
+					t.Errorf("Tools fell silent at %s: %+v; %s", stopped, c, a.Status.LastMessage)
 				}
 				g.URL = r.serve().url
 				syncFor(t, g, 20*time.Minute, "the same after a restart of the server", same)

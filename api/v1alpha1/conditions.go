@@ -44,6 +44,9 @@ const (
 	ConditionDuplicateMember = "DuplicateMember"
 	// ConditionMembersUnreachable lists the members that vCenter cannot reach or show. The server doesn't change these VMs.
 	ConditionMembersUnreachable = "MembersUnreachable"
+	// ConditionToolsSilent lists the members that are ready by their guests' last report, and whose VMware Tools have not run since. Silence is no proof
+	// that a guest hangs: Tools are also silent while they are upgraded.
+	ConditionToolsSilent = "ToolsSilent"
 	// ConditionQuestionPending lists the VMs that wait for an operator to answer a question, and the questions. Until the answer, the server
 	// doesn't change these VMs.
 	ConditionQuestionPending = "QuestionPending"

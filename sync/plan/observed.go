@@ -341,6 +341,14 @@ type VM struct {
 	ClonedFor string
 }
 
+// OutOfReach says, in a note, why vCenter can't reach a VM, and on which host it was last: a host that is down is the cause for all of its VMs.
+func OutOfReach(state, host string) string {
+	if host == "" {
+		return state
+	}
+	return state + ", on " + host
+}
+
 // MarkReason is why a member is marked: it is to be removed, or to be power-cycled.
 type MarkReason string
 

@@ -63,5 +63,5 @@ const (
 	ReasonCloneRunning        = "CloneRunning" // a clone is running whose VM is not visible yet
 )
 
-// AsLastKnown ends the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.
+// AsLastKnown ends the message of members that vCenter doesn't show or reach. Their vanishedAt, or else lastTransitionTime, says since when.
 const AsLastKnown = "powerState, ips and host are as last known"

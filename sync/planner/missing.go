@@ -198,12 +198,24 @@ func (s *sets) missingNames() (names []string) {
 	return names
 }
 
-// unreachable names the members that exist but that vCenter cannot reach or show.
+// unreachable names the members that exist but that vCenter cannot reach or show, those of one host together.
 func (s *sets) unreachable() []string {
-	var names []string
+	var names, notes []string
+	of := map[string][]*member{}
 	for i := range s.members {
 		if m := &s.members[i]; !m.Reachable {
-			names = append(names, m.displayWith(m.Unreachable))
+			note := plan.OutOfReach(m.Unreachable, m.Host)
+			if of[note] == nil {
+				notes = append(notes, note)
+			}
+			of[note] = append(of[note], m)
+		}
+	}
+	for _, note := range notes {
+		if all := of[note]; len(all) == 1 {
+			names = append(names, all[0].displayWith(note))
+		} else {
+			names = append(names, plan.AtMost(namesOf(all), 5)+" ("+note+")")
 		}
 	}
 	for i := range s.notFound {

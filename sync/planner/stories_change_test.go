@@ -260,7 +260,7 @@ var changeStories = map[string]func(*story){
 		})
 		s.happens("the hosts of three are cut off: they are not gone, and nothing is done", func(o *plan.Observed) {
 			for i := range o.State.VMs[:3] {
-				o.State.VMs[i].Reachable, o.State.VMs[i].Unreachable = false, "disconnected"
+				o.State.VMs[i].Reachable, o.State.VMs[i].Unreachable, o.State.VMs[i].Host = false, "disconnected", "esx-3"
 			}
 		})
 	},

@@ -28,6 +28,8 @@ var lifeStories = map[string]func(*story){
 		s.happens("the host of web-0 is cut off", change(0, func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" }))
 		s.happens("scaled to 2: the unreachable one would go first, and is skipped", s.scale(2))
 		s.happens("the host is back, all are well: the highest ordinal goes", change(0, func(m *plan.VM) { m.Reachable = true }))
+		s.happens("VMware Tools fall silent in web-1", change(1, func(m *plan.VM) { m.Tools, m.Reported = false, true }))
+		s.happens("they run again", change(1, func(m *plan.VM) { m.Tools = true }))
 		s.happens("web-1 vanishes from the inventory, and is not confirmed gone: no other is cloned", func(o *plan.Observed) { drop(1)(o); o.State.Gone = nil })
 	},
 	"a question": func(s *story) {

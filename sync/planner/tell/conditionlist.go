@@ -18,7 +18,7 @@ var conditionKinds = []string{v1alpha1.ConditionReady, v1alpha1.ConditionProgres
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld,
 	v1alpha1.ConditionCloneBlocked, v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused, v1alpha1.ConditionSpecInvalid,
 	v1alpha1.ConditionVCenterChanged, v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionStrayVMs, v1alpha1.ConditionMembersUnreachable,
-	v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
+	v1alpha1.ConditionMembersVanished, v1alpha1.ConditionToolsSilent, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
 	v1alpha1.ConditionDuplicateAddress, v1alpha1.ConditionMembersShareHost, v1alpha1.ConditionProbesSuppressed, v1alpha1.ConditionTemplateChanged,
 	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionDisksBlocked, v1alpha1.ConditionChildMissing, v1alpha1.ConditionHoldIgnored,
 	v1alpha1.ConditionUserDataUnrecognized}

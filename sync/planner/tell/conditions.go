@@ -160,6 +160,9 @@ func (r *report) exceptions(c *conditionList) {
 	if names := r.Unreachable; len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
+	if names := r.silent(); len(names) > 0 {
+		c.Add(v1alpha1.ConditionToolsSilent, metav1.ConditionTrue, plan.ReasonToolsSilent, plan.AtMost(names, 10))
+	}
 	if found := r.questions(); len(found) > 0 {
 		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(r.faultTexts(found), "; "))
 	}

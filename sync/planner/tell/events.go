@@ -37,6 +37,7 @@ import (
 //	any member                      destroyed with the server's account  MemberRemoved
 //	                                  by another process
 //	a member that was on            off, and not by us                   MemberPoweredOff
+//	a member within reach           vCenter can't reach it               Warning MemberUnreachable
 //	any, of an older generation     a new entry of spec.replace names    Warning ReplaceNamesNoVM
 //	                                  none of the group's VMs
 //	a member                        missing, to be replaced in time      Warning MemberVanished
@@ -208,7 +209,19 @@ func (r *report) namesNothing() (all []plan.Event) {
 
 // changesByOthers tell what happened to members without the server: what operators did, and failures.
 func (r *report) changesByOthers() []plan.Event {
-	return append(r.goneByOthers(), r.poweredOff()...)
+	return slices.Concat(r.goneByOthers(), r.poweredOff(), r.outOfReach())
+}
+
+// outOfReach tell of members that vCenter no longer reaches, by their host.
+func (r *report) outOfReach() (all []plan.Event) {
+	for i := range r.Members {
+		m := &r.Members[i]
+		if was := r.Record(m.MoRef, i); !m.Reachable && !m.Duplicate && was != nil && was.Reason != plan.ReasonUnreachable {
+			all = append(all, plan.Event{Warning: true, Reason: "MemberUnreachable", What: "Out of vCenter's reach (" + plan.OutOfReach(m.Unreachable, m.Host) + "):", Member: m.displayWith(m.MoRef),
+				Key: "unreachable/" + m.MoRef + "/" + was.LastTransitionTime.UTC().Format(time.RFC3339), At: r.Now})
+		}
+	}
+	return all
 }
 
 // goneByOthers tell of members that this process did not remove. A process that was killed after it removed one, before an answer had its

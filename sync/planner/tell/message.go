@@ -40,6 +40,9 @@ func (r *report) message() string {
 		parts = []string{messageReconciled}
 	}
 	parts = append(parts, r.templatesKept()...)
+	if names := r.silent(); len(names) > 0 && !r.Finalizing {
+		parts = append(parts, "VMware Tools are silent in "+plan.AtMost(names, 5))
+	}
 	text := strings.Join(parts, "; ")
 	if r.paused() {
 		if text == messageReconciled {

@@ -242,7 +242,7 @@ func (r *report) why(m *Member) (reason, message string) {
 	case m.Duplicate:
 		return plan.ReasonDuplicateMember, "another VM is this member"
 	case !m.Reachable:
-		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: skipped", m.Unreachable)
+		return plan.ReasonUnreachable, plan.Joined(fmt.Sprintf("the VM is %s: skipped", m.Unreachable), plan.AsLastKnown)
 	case m.Question != "":
 		return plan.ReasonQuestionPending, questionFault(m.Question)
 	case m.Uncustomized == plan.CustomizationFailed:
@@ -269,10 +269,23 @@ func (r *report) why(m *Member) (reason, message string) {
 		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.Ready:
 		return plan.ReasonNotReady, "its guest reports no address"
+	case m.isSilent():
+		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: it counts as ready by their last report since its power-on"
 	case m.Difference != "":
 		return plan.ReasonDiffers, m.Difference
-	case m.Reported && !m.Tools:
-		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: it counts as ready by their last report since its power-on"
 	}
 	return "", ""
+}
+
+// isSilent reports whether the member's VMware Tools ran since it was powered on, and don't any more, although it counts as ready.
+func (m *Member) isSilent() bool { return m.Ready && m.Reported && !m.Tools }
+
+// silent names these members.
+func (r *report) silent() (names []string) {
+	for i := range r.Members {
+		if m := &r.Members[i]; m.isSilent() {
+			names = append(names, m.display())
+		}
+	}
+	return names
 }
