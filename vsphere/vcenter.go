@@ -28,6 +28,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -81,6 +82,21 @@ func New(cfg Config) (*VCenter, error) {
 	v.stream.Timed = func(read string, d time.Duration) { took.WithLabelValues(read).Observe(d.Seconds()) }
 	metrics.StampsUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(float64(v.inventory.Count().StampsUnknown)) })
 	metrics.VCenterUp.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(map[bool]float64{true: 1}[v.inventory.IsKnown()]) })
+	metrics.VCenterUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) {
+		if h := v.inventory.Health(); !h.Known {
+			set(1, cmp.Or(h.Fault, &plan.Fault{Reason: plan.ReasonInventoryNotRead}).Reason)
+		}
+	})
+	metrics.GroupsInVCenter.Gauge(cfg.Metrics, func(set func(float64, ...string)) {
+		groups, _ := v.inventory.ListGroups(cfg.ClusterID)
+		set(float64(len(groups)))
+	})
+	metrics.UnreachableMembers.Gauge(cfg.Metrics, func(set func(float64, ...string)) {
+		groups, _ := v.inventory.ListGroups(cfg.ClusterID)
+		for _, h := range plan.HostTroubles(groups) {
+			set(float64(h.Members), h.Host, h.State)
+		}
+	})
 	return &VCenter{newPowerAudit(own), own}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 // answers are what the group's calls were answered, and when calls showed that Metacontroller wrote it.
 type answers struct {
 	status         v1alpha1.VmGroupStatus      // the last answer's
+	trouble        plan.Trouble                // why that isn't RUNNING
 	finalized      bool                        // a call was answered with finalized: true
 	awaited        map[plan.ChildKey]time.Time // since when children have been answered but not seen
 	lastLine       string                      // the last transition that was logged
@@ -27,6 +28,7 @@ func (x *answers) answered(log zerolog.Logger, ref plan.Ref, o *plan.Observed, r
 	if r.Status.Phase != "" {
 		news = !equality.Semantic.DeepEqual(&x.status, &r.Status)
 		x.status = r.Status
+		x.trouble = plan.TroubleOf(&r.Status, &o.State, o.Finalizing)
 	}
 	if o.State.Known {
 		for key := range x.awaited {
@@ -56,4 +58,37 @@ func wanted(children []plan.Child, key plan.ChildKey) bool {
 		}
 	}
 	return false
+}
+
+// unready counts the members that exist and are not ready, by their reasons.
+func (x *answers) unready() map[string]int {
+	n := map[string]int{}
+	for i := range x.status.Members {
+		if m := &x.status.Members[i]; !m.Ready {
+			n[m.Reason]++
+		}
+	}
+	return n
+}
+
+// healedFor is for how long a healing is counted.
+const healedFor = 2 * time.Hour
+
+// healed are the times at which members were healed, the oldest first: reset, or chosen to be replaced.
+type healed []time.Time
+
+func (x *healed) acted(a *plan.Action, now time.Time) {
+	if a.Op == plan.Reset || a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Reason == plan.MarkReasonHealing {
+		*x = append((*x)[len(*x)-x.within(now):], now)
+	}
+}
+
+// within counts those that are to be counted now.
+func (x healed) within(now time.Time) (n int) {
+	for _, at := range x {
+		if now.Sub(at) < healedFor {
+			n++
+		}
+	}
+	return n
 }

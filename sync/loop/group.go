@@ -25,6 +25,7 @@ type group struct {
 	history    history
 	events     events
 	unselected unselected
+	healed     healed
 }
 
 func newGroup(call plan.Call) *group {

@@ -100,6 +100,8 @@ type Loop struct {
 	began      time.Time // when the process began
 	called     time.Time // when the last hook call came
 	emptied    bool      // it ended the last group that was under lease
+	// When a call ended a silence for the last time, and when the one before it had come.
+	resumed, silentSince time.Time
 }
 
 // New returns a loop that does nothing until Run.
@@ -172,8 +174,8 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.heard(now)
 	l.forget(now)
-	l.called, l.emptied = now, false
 	g := l.groups[call.Group.UID]
 	if g == nil {
 		g = l.newGroup(call)
@@ -197,6 +199,14 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	observed := g.observe(l.cfg, now)
 	observed.SharedClaims = l.sharedClaims(g, now)
 	return &exchange{group: g, at: now, observed: observed, owns: taken && !stale && g.owns(&call), stale: stale}
+}
+
+// heard notes a hook call. The caller holds mu.
+func (l *Loop) heard(now time.Time) {
+	if l.silent(now) {
+		l.resumed, l.silentSince = now, l.called
+	}
+	l.called, l.emptied = now, false
 }
 
 // newGroup returns a group of which nothing is known but the call. Its failures have causes with those of other groups.
@@ -439,6 +449,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 		l.returned(g, &a, err, took, now)
 		run.undoers = took.Undoers
 		of, retry := g.ended(a, err, now, l.cfg.Jitter)
+		if err == nil {
+			g.healed.acted(&a, now)
+		}
 		l.wakeAll(of, retry)
 		if retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
@@ -480,7 +493,7 @@ func (l *Loop) forget(now time.Time) {
 	}
 	l.swept = now
 	for uid, g := range l.groups {
-		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.runs) == 0 && g.turn.reserved == nil {
+		if !l.shown(g, now) && now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.runs) == 0 && g.turn.reserved == nil {
 			g.failures.clear(false)
 			delete(l.groups, uid)
 		}

@@ -57,10 +57,37 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 			set(float64(n), string(phase))
 		}
 	})
+	metrics.GroupsTroubled.Gauge(r, func(set func(float64, ...string)) {
+		for t, n := range l.troubles() {
+			set(float64(n), string(t.phase), t.Reason, string(t.Scope), string(t.Harm))
+		}
+	})
 	if l.cfg.GroupMetrics {
 		metrics.GroupPhase.Gauge(r, func(set func(float64, ...string)) {
-			l.eachGroup(func(g *group) { set(1, g.ref.Namespace, g.ref.Name, string(g.answers.status.Phase)) })
+			l.eachGroup(func(g *group) {
+				set(1, g.ref.Namespace, g.ref.Name, string(g.answers.status.Phase), g.answers.trouble.Reason, string(g.answers.trouble.Scope))
+			})
 		})
+		metrics.UnreadyMembers.Gauge(r, func(set func(float64, ...string)) {
+			l.eachGroup(func(g *group) {
+				for reason, n := range g.answers.unready() {
+					set(float64(n), g.ref.Namespace, g.ref.Name, reason, string(plan.ScopeOf(reason)))
+				}
+			})
+		})
+		some := func(m *metrics.Metric, count func(*group) int) {
+			m.Gauge(r, func(set func(float64, ...string)) {
+				l.eachGroup(func(g *group) {
+					if n := count(g); n > 0 {
+						set(float64(n), g.ref.Namespace, g.ref.Name)
+					}
+				})
+			})
+		}
+		some(metrics.SilentMembers, func(g *group) int {
+			return int(tally(g.answers.status.Members, func(m v1alpha1.Member) bool { return m.Ready && m.Reason == plan.ReasonToolsSilent }))
+		})
+		some(metrics.HealedMembers, func(g *group) int { return g.healed.within(time.Now()) })
 		metrics.DesiredReplicas.Gauge(r, func(set func(float64, ...string)) {
 			l.eachGroup(func(g *group) {
 				n := g.answers.status.DesiredReplicas
@@ -121,16 +148,16 @@ func (m meters) ended(a *plan.ActionReport) {
 	m.duration.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
 }
 
-// eachGroup visits each group under lease. Of two with one name (one that is gone, and one applied again) it visits the one that was
+// eachGroup visits each group that is shown. Of two with one name (one that is gone, and one applied again) it visits the one that was
 // called for last.
 func (l *Loop) eachGroup(visit func(*group)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	type name struct{ namespace, group string }
-	newest := map[name]*group{}
+	now, newest := time.Now(), map[name]*group{}
 	for _, g := range l.groups {
 		n := name{g.ref.Namespace, g.ref.Name}
-		if was := newest[n]; g.shown(l.cfg.Lease) && (was == nil || was.lease.renewed.Before(g.lease.renewed)) {
+		if was := newest[n]; l.shown(g, now) && (was == nil || was.lease.renewed.Before(g.lease.renewed)) {
 			newest[n] = g
 		}
 	}
@@ -139,28 +166,56 @@ func (l *Loop) eachGroup(visit func(*group)) {
 	}
 }
 
-// phases counts the groups under lease by phase.
+// phases counts the groups that are shown by phase.
 func (l *Loop) phases() map[v1alpha1.Phase]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := map[v1alpha1.Phase]int{v1alpha1.PhasePending: 0, v1alpha1.PhaseRunning: 0, v1alpha1.PhaseError: 0}
 	for _, g := range l.groups {
-		if g.shown(l.cfg.Lease) {
+		if l.shown(g, time.Now()) {
 			n[g.answers.status.Phase]++
 		}
 	}
 	return n
 }
 
-// shown reports whether metrics include the group: it is under lease, was answered, and is not gone.
-func (g *group) shown(lease time.Duration) bool {
-	return time.Since(g.lease.renewed) <= lease && g.answers.status.Phase != "" && !g.answers.finalized
+// troubled is a group's trouble, and its phase.
+type troubled struct {
+	phase v1alpha1.Phase
+	plan.Trouble
 }
 
-// isAnotherShown reports whether another group than this one is under lease and not gone. The caller holds l.mu.
+// troubles counts the groups that are shown and not RUNNING by their trouble.
+func (l *Loop) troubles() map[troubled]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := map[troubled]int{}
+	for _, g := range l.groups {
+		if t := g.answers.trouble; t != (plan.Trouble{}) && l.shown(g, time.Now()) {
+			n[troubled{g.answers.status.Phase, t}]++
+		}
+	}
+	return n
+}
+
+// shown reports whether metrics include a group: it was answered, is not gone, and is under lease, or as last known. As long as no call comes for any
+// group, the server doesn't know better, so an alert about a group stays; and when calls come again, each group has a lease's time for its own. A group
+// that isn't called while others are may be another replica's. The caller holds l.mu.
+func (l *Loop) shown(g *group, now time.Time) bool {
+	last := now
+	switch {
+	case l.silent(now):
+		last = l.called
+	case now.Sub(l.resumed) <= l.cfg.Lease:
+		last = l.silentSince
+	}
+	return g.answers.status.Phase != "" && !g.answers.finalized && (now.Sub(g.lease.renewed) <= l.cfg.Lease || last.Sub(g.lease.renewed) <= l.cfg.Lease && g.unselected.since.IsZero())
+}
+
+// isAnotherShown reports whether another group than this one is shown. The caller holds l.mu.
 func (l *Loop) isAnotherShown(than *group) bool {
 	for _, g := range l.groups {
-		if g != than && g.shown(l.cfg.Lease) {
+		if g != than && l.shown(g, time.Now()) {
 			return true
 		}
 	}

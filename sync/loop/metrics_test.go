@@ -41,15 +41,19 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 				`groups{phase=RUNNING} 1`: true, `groups{phase=ERROR} 0`: true, `actions_running{} 0`: true, `actions_total{op=Clone,result=ok} 2`: true,
 				`group_replicas_desired{group=web,namespace=default} 2`: each, `group_replicas_ready{group=web,namespace=default} 2`: each,
 				`group_replicas_available{group=web,namespace=default} 2`: each, `group_replicas_updated{group=web,namespace=default} 2`: each,
-				`group_phase{group=web,namespace=default,phase=RUNNING} 1`: each,
+				`group_phase{group=web,namespace=default,phase=RUNNING,reason=,scope=} 1`: each,
 			} {
 				if slices.Contains(all, sample) != want {
 					t.Errorf("GroupMetrics %v: %s is there: %v; all: %q", each, sample, !want, all)
 				}
 			}
-			time.Sleep(time.Hour)
-			if all := gathered(t, r); slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "group_") }) || !slices.Contains(all, `groups{phase=RUNNING} 0`) {
-				t.Errorf("without a lease: %q", all)
+			time.Sleep(10 * time.Hour)
+			if all := gathered(t, r); slices.Contains(all, `group_replicas_desired{group=web,namespace=default} 2`) != each || !slices.Contains(all, `groups{phase=RUNNING} 1`) {
+				t.Errorf("no call comes any more, for any group: %q", all)
+			}
+			newCluster(call("db", 1)).calls(l, 2*time.Minute)
+			if all := gathered(t, r); slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "group=web") }) || !slices.Contains(all, `groups{phase=RUNNING} 1`) {
+				t.Errorf("another group is called: %q", all)
 			}
 		})
 	}
@@ -71,11 +75,11 @@ func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
 		invalid.Group.Spec.CPU = -1
 		l.Sync(web)
 		l.Sync(invalid)
-		if got := of("group_phase"); !slices.Equal(got, []string{`group_phase{group=invalid,namespace=default,phase=ERROR} 1`, `group_phase{group=web,namespace=default,phase=PENDING} 1`}) {
+		if got := of("group_phase"); !slices.Equal(got, []string{`group_phase{group=invalid,namespace=default,phase=ERROR,reason=InvalidSpec,scope=group} 1`, `group_phase{group=web,namespace=default,phase=PENDING,reason=Reconciling,scope=group} 1`}) {
 			t.Errorf("at first: %q", got)
 		}
 		newCluster(web).calls(l, time.Minute)
-		if got := of("group_phase{group=web"); !slices.Equal(got, []string{`group_phase{group=web,namespace=default,phase=RUNNING} 1`}) {
+		if got := of("group_phase{group=web"); !slices.Equal(got, []string{`group_phase{group=web,namespace=default,phase=RUNNING,reason=,scope=} 1`}) {
 			t.Errorf("once it is up: %q", got)
 		}
 		gone := deletion(web)
@@ -88,6 +92,64 @@ func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
 			t.Errorf("after it is gone: %q", got)
 		}
 	})
+}
+
+// A false all-clear: alerts about groups must not end because Metacontroller does, nor in the moment in which it is back and has called for one of
+// them only. Who is called for others gets nothing of a group that another replica has.
+func TestTheFiguresOfGroupsStayWhileNoCallComesForAny(t *testing.T) {
+	r := prometheus.NewRegistry()
+	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true}, func(t *testing.T, l hooks) {
+		shown := func(name string) bool {
+			return slices.ContainsFunc(gathered(t, r), func(s string) bool { return strings.HasPrefix(s, "group_phase{group="+name) })
+		}
+		invalid, web, former := call("invalid", 1), call("web", 1), call("former", 1)
+		invalid.Group.Spec.CPU = -1
+		l.Sync(former)
+		for range 10 {
+			time.Sleep(20 * time.Second)
+			l.Sync(invalid)
+			l.Sync(web)
+		}
+		if shown("former") || !shown("web") {
+			t.Error("a group that isn't called while others are is shown, or one that is called isn't")
+		}
+		for range 20 {
+			if time.Sleep(10 * time.Minute); !shown("invalid") || !shown("web") || shown("former") {
+				t.Fatalf("no call comes: %q", gathered(t, r))
+			}
+		}
+		if all := gathered(t, r); !slices.Contains(all, "group_phase{group=invalid,namespace=default,phase=ERROR,reason=InvalidSpec,scope=group} 1") ||
+			!slices.Contains(all, "groups_troubled{harm=down,phase=ERROR,reason=InvalidSpec,scope=group} 1") {
+			t.Errorf("%q", all)
+		}
+		l.Sync(web)
+		for range 4 {
+			if !shown("invalid") || shown("former") {
+				t.Fatalf("calls come again, and none for invalid yet: %q", gathered(t, r))
+			}
+			time.Sleep(20 * time.Second)
+			l.Sync(web)
+		}
+		if time.Sleep(20 * time.Second); shown("invalid") {
+			t.Errorf("none has come for a lease's time: %q", gathered(t, r))
+		}
+	})
+}
+
+func TestHealingIsCountedForTwoHours(t *testing.T) {
+	var x healed
+	at := time.Unix(0, 0)
+	for i := range 9 {
+		x.acted(&plan.Action{Op: plan.Reset}, at.Add(time.Duration(i)*30*time.Minute))
+		x.acted(&plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Reason: plan.MarkReasonUpdate}}, at)
+		x.acted(&plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Reason: plan.MarkReasonHealing}}, at.Add(time.Duration(i)*30*time.Minute))
+	}
+	if n := x.within(at.Add(4 * time.Hour)); n != 8 || len(x) > 9 {
+		t.Errorf("%d of 18 in the last two hours of four, %d remembered", n, len(x))
+	}
+	if n := x.within(at.Add(7 * time.Hour)); n != 0 {
+		t.Errorf("%d after three hours without any", n)
+	}
 }
 
 // The metric is kept after a lease has ended, so that an alert can notice that Metacontroller makes no calls. Without groups, it isn't needed.

@@ -50,8 +50,8 @@ func (g *group) heard() time.Time {
 func (l *Loop) unselected(call plan.Call) plan.Result {
 	now := time.Now()
 	l.mu.Lock()
+	l.heard(now)
 	l.forget(now)
-	l.called, l.emptied = now, false
 	g := l.groups[call.Group.UID]
 	if g == nil {
 		g = l.newGroup(call)

@@ -20,17 +20,22 @@ type Metric struct {
 var (
 	BuildInfo = add("vmgroup_build_info", "Always 1; the labels identify the build.", "version", "goversion")
 
-	Groups          = add("vmgroup_groups", "Groups under lease, by phase.", "phase")
+	Groups          = add("vmgroup_groups", "Groups under lease, or last known, by phase.", "phase")
+	GroupsTroubled  = add("vmgroup_groups_troubled", "Groups under lease, or last known, that are not RUNNING, by the reason, by who can end it (vcenter: vCenter's state is unknown; site: who runs the server, vCenter or its hosts; group: the group's owner, or time), and by the harm (down: no member is available; degraded; none).", "phase", "reason", "scope", "harm")
+	GroupsInVCenter = add("vmgroup_groups_in_vcenter", "Groups of this cluster that have members in vCenter, according to the members' stamps.")
 	LastCall        = add("vmgroup_last_call_timestamp_seconds", "When Metacontroller last called a hook, in seconds since 1970; 0 once the last group that it called for is gone.")
 	GroupsWaiting   = add("vmgroup_groups_waiting", "Groups that wait for a free slot.")
-	GroupPhase      = add("vmgroup_group_phase", "1 for the phase of a group under lease, which has no series for its other phases.", "namespace", "group", "phase")
-	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease; 0 while the group is deleted.", "namespace", "group")
-	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease that are ready.", "namespace", "group")
-	HeldMembers     = add("vmgroup_group_members_held", "Members of a group under lease that are not taken down yet, because annotations hold them.", "namespace", "group")
-	AvailReplicas   = add("vmgroup_group_replicas_available", "Members of a group under lease that are available.", "namespace", "group")
-	UpdatedReplicas = add("vmgroup_group_replicas_updated", "Members of a group under lease that match the spec.", "namespace", "group")
-	DetachedDisks   = add("vmgroup_group_disks_detached", "Persistent disks of a group under lease that no VM has.", "namespace", "group")
-	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease.", "namespace", "group")
+	GroupPhase      = add("vmgroup_group_phase", "1 for the phase of a group under lease, or last known, which has no series for its other phases; with the reason if it is not RUNNING, and who can end it (scope).", "namespace", "group", "phase", "reason", "scope")
+	UnreadyMembers  = add("vmgroup_group_members_unready", "Members of a group under lease, or last known, that exist and are not ready, by the reason in the status and who can end it; no series while there are none.", "namespace", "group", "reason", "scope")
+	SilentMembers   = add("vmgroup_group_members_silent", "Ready members of a group under lease, or last known, whose VMware Tools have fallen silent; no series while there are none.", "namespace", "group")
+	HealedMembers   = add("vmgroup_group_members_healed", "How often this process healed members of a group within the last two hours; no series while it did not.", "namespace", "group")
+	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease, or last known; 0 while the group is deleted.", "namespace", "group")
+	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease, or last known, that are ready.", "namespace", "group")
+	HeldMembers     = add("vmgroup_group_members_held", "Members of a group under lease, or last known, that are not taken down yet, because annotations hold them.", "namespace", "group")
+	AvailReplicas   = add("vmgroup_group_replicas_available", "Members of a group under lease, or last known, that are available.", "namespace", "group")
+	UpdatedReplicas = add("vmgroup_group_replicas_updated", "Members of a group under lease, or last known, that match the spec.", "namespace", "group")
+	DetachedDisks   = add("vmgroup_group_disks_detached", "Persistent disks of a group under lease, or last known, that no VM has.", "namespace", "group")
+	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease, or last known.", "namespace", "group")
 
 	Slots          = add("vmgroup_slots", "How many vCenter actions of a kind can run at once now.", "kind")
 	SlotsNarrowest = add("vmgroup_slots_narrowest", "The lowest limit of clones from a source (a host), or to a target (a datastore).", "place")
@@ -53,7 +58,9 @@ var (
 				in([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	VCenterReadDuration = add("vmgroup_vcenter_read_duration_seconds", "How long it took to read everything in vCenter: the first answer of the stream of changes (first), and each full read (full).", "read").
 				in(prometheus.ExponentialBuckets(0.1, 2, 14))
-	StampsUnknown = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; this server never changes them.")
+	VCenterUnknown     = add("vmgroup_vcenter_unknown", "1 while vCenter's inventory is not known, by the reason; no series while it is.", "reason")
+	UnreachableMembers = add("vmgroup_members_unreachable", "Members that vCenter can't reach, by their host and vCenter's word for their state; no series while there are none.", "host", "state")
+	StampsUnknown      = add("vmgroup_stamps_unknown", "VMs whose stamp a newer server wrote; this server never changes them.")
 
 	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups, /sd and the page took, by path and HTTP status.", "hook", "code").
 			in(prometheus.ExponentialBuckets(0.0001, 3, 11))

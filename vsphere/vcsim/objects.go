@@ -358,6 +358,22 @@ func (v *inventory) SetIP(where, ip string) error {
 	})
 }
 
+// SetConnected has vCenter lose, or find again, the host at a path. What vCenter shows of the host's VMs stays as it was ([doc]
+// HostSystemConnectionState: "notResponding"; VirtualMachineConnectionState: "disconnected").
+func (v *inventory) SetConnected(path string, connected bool) error {
+	return at(v, "set the connection of", path, func(host *simulator.HostSystem) types.BaseMethodFault {
+		ctx, of, ofVMs := v.world.Context(), types.HostSystemConnectionStateNotResponding, types.VirtualMachineConnectionStateDisconnected
+		if connected {
+			of, ofVMs = types.HostSystemConnectionStateConnected, types.VirtualMachineConnectionStateConnected
+		}
+		v.objects.Update(ctx, host, []types.PropertyChange{{Name: "runtime.connectionState", Val: of}})
+		for _, ref := range host.Vm {
+			v.objects.Update(ctx, v.objects.Get(ref).(*simulator.VirtualMachine), []types.PropertyChange{{Name: "runtime.connectionState", Val: ofVMs}})
+		}
+		return nil
+	})
+}
+
 // SetTools starts or stops VMware Tools in a powered-on VM until the next power change or reset, regardless of Config.Guest. The guest continues
 // to run and keeps its addresses; after a start, Tools report an address after Guest.IP.
 func (v *inventory) SetTools(where string, running bool) error {
