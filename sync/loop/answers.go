@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,21 +75,28 @@ func (x *answers) unready() map[string]int {
 // healedFor is for how long a healing is counted.
 const healedFor = 2 * time.Hour
 
-// healed are the times at which members were healed, the oldest first: reset, or chosen to be replaced.
-type healed []time.Time
+// healed are the members that were healed (reset, or chosen to be replaced), and when, the oldest first.
+type healed []healing
+
+type healing struct {
+	member string
+	at     time.Time
+}
 
 func (x *healed) acted(a *plan.Action, now time.Time) {
 	if a.Op == plan.Reset || a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Reason == plan.MarkReasonHealing {
-		*x = append((*x)[len(*x)-x.within(now):], now)
+		*x = append(slices.DeleteFunc(*x, func(h healing) bool { return now.Sub(h.at) >= healedFor }), healing{a.Key, now})
 	}
 }
 
-// within counts those that are to be counted now.
-func (x healed) within(now time.Time) (n int) {
-	for _, at := range x {
-		if now.Sub(at) < healedFor {
-			n++
+// most is how often the member that was healed most was.
+func (x healed) most(now time.Time) (most int) {
+	n := map[string]int{}
+	for _, h := range x {
+		if now.Sub(h.at) < healedFor {
+			n[h.member]++
+			most = max(most, n[h.member])
 		}
 	}
-	return n
+	return most
 }

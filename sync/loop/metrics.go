@@ -87,7 +87,7 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 		some(metrics.SilentMembers, func(g *group) int {
 			return int(tally(g.answers.status.Members, func(m v1alpha1.Member) bool { return m.Ready && m.Reason == plan.ReasonToolsSilent }))
 		})
-		some(metrics.HealedMembers, func(g *group) int { return g.healed.within(time.Now()) })
+		some(metrics.MemberHeals, func(g *group) int { return g.healed.most(time.Now()) })
 		metrics.DesiredReplicas.Gauge(r, func(set func(float64, ...string)) {
 			l.eachGroup(func(g *group) {
 				n := g.answers.status.DesiredReplicas

@@ -119,7 +119,7 @@ func TestTheFiguresOfGroupsStayWhileNoCallComesForAny(t *testing.T) {
 			}
 		}
 		if all := gathered(t, r); !slices.Contains(all, "group_phase{group=invalid,namespace=default,phase=ERROR,reason=InvalidSpec,scope=group} 1") ||
-			!slices.Contains(all, "groups_troubled{harm=down,phase=ERROR,reason=InvalidSpec,scope=group} 1") {
+			!slices.Contains(all, "groups_troubled{harm=degraded,phase=ERROR,reason=InvalidSpec,scope=group} 1") {
 			t.Errorf("%q", all)
 		}
 		l.Sync(web)
@@ -140,14 +140,15 @@ func TestHealingIsCountedForTwoHours(t *testing.T) {
 	var x healed
 	at := time.Unix(0, 0)
 	for i := range 9 {
-		x.acted(&plan.Action{Op: plan.Reset}, at.Add(time.Duration(i)*30*time.Minute))
-		x.acted(&plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Reason: plan.MarkReasonUpdate}}, at)
-		x.acted(&plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Reason: plan.MarkReasonHealing}}, at.Add(time.Duration(i)*30*time.Minute))
+		x.acted(&plan.Action{Op: plan.Reset, Key: "web-1"}, at.Add(time.Duration(i)*30*time.Minute))
+		x.acted(&plan.Action{Op: plan.Reset, Key: fmt.Sprint("web-", 10+i)}, at.Add(time.Duration(i)*30*time.Minute))
+		x.acted(&plan.Action{Op: plan.Mark, Key: "web-1", Args: plan.MarkArgs{Reason: plan.MarkReasonUpdate}}, at.Add(4*time.Hour))
 	}
-	if n := x.within(at.Add(4 * time.Hour)); n != 8 || len(x) > 9 {
-		t.Errorf("%d of 18 in the last two hours of four, %d remembered", n, len(x))
+	x.acted(&plan.Action{Op: plan.Mark, Key: "web-1", Args: plan.MarkArgs{Reason: plan.MarkReasonHealing}}, at.Add(4*time.Hour))
+	if n := x.most(at.Add(4 * time.Hour)); n != 5 || len(x) != 9 {
+		t.Errorf("%d of web-1 in the last two hours of four, %d remembered", n, len(x))
 	}
-	if n := x.within(at.Add(7 * time.Hour)); n != 0 {
+	if n := x.most(at.Add(7 * time.Hour)); n != 0 {
 		t.Errorf("%d after three hours without any", n)
 	}
 }

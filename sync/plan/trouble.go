@@ -39,7 +39,7 @@ type Harm string
 
 // The harms.
 const (
-	// Down: no member is available.
+	// Down: members exist, and none is available. A group without members is being made, or can't be.
 	Down Harm = "down"
 	// Degraded: fewer members are available than wanted.
 	Degraded Harm = "degraded"
@@ -88,7 +88,7 @@ func HarmOf(status *v1alpha1.VmGroupStatus, finalizing bool) Harm {
 	switch {
 	case finalizing || status.AvailableReplicas >= status.DesiredReplicas:
 		return Unharmed
-	case status.AvailableReplicas == 0:
+	case status.AvailableReplicas == 0 && status.CurrentReplicas > 0:
 		return Down
 	}
 	return Degraded

@@ -30,11 +30,17 @@ func TestWhoCanEndATrouble(t *testing.T) {
 		"the same reason in the group's spec":  {v1alpha1.PhaseError, "DatacenterAmbiguous", 3, 3, VCenterState{Known: true}, false, Trouble{"DatacenterAmbiguous", OfGroup, Unharmed}},
 		"a deletion, whose members aren't due": {v1alpha1.PhasePending, ReasonFinalizing, 0, 3, VCenterState{Known: true}, true, Trouble{ReasonFinalizing, OfGroup, Unharmed}},
 	} {
-		status := &v1alpha1.VmGroupStatus{Phase: c.phase, AvailableReplicas: c.available, DesiredReplicas: c.desired,
+		status := &v1alpha1.VmGroupStatus{Phase: c.phase, AvailableReplicas: c.available, CurrentReplicas: 3, DesiredReplicas: c.desired,
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: c.reason}}}
 		if got := TroubleOf(status, &c.state, c.finalizing); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+func TestAGroupThatIsBeingMadeIsNotDown(t *testing.T) {
+	if got := HarmOf(&v1alpha1.VmGroupStatus{DesiredReplicas: 3}, false); got != Degraded {
+		t.Error(got)
 	}
 }
 
