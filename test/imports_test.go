@@ -52,7 +52,7 @@ var allowed = map[string]struct {
 	"vsphere/disks":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/removalcause":        {ours: []string{"sync/plan", "vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault", "sync/retry"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
-	"vsphere/library":             {ours: []string{"sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault", "sync/retry"}, theirs: []string{"govmomi", "zerolog"}},
+	"vsphere/library":             {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault", "sync/retry"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/session":             {ours: []string{"vsphere/vcfault", "sync/secret", "sync/metrics", "sync/plan", "sync/retry"}, theirs: []string{"govmomi", "zerolog", "prometheus"}},
 	"vsphere/naming":              {ours: []string{"api/v1alpha1", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/places":              {ours: []string{"vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},

@@ -15,9 +15,9 @@ import (
 // group would adopt. Only previews see the result.
 func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
-	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
+	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Names: g.Status.Names, RecordedIn: g.Status.VCenterUUID, Preview: true})
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
-		v.libraries.ReadForPreview(ctx, g.Spec.Template)
+		v.libraries.ReadForPreview(ctx, g.Spec.Template, s.Template.Meant)
 	}
 	_ = v.reader.ReadForPreview(ctx, ref, home, g.Spec.Adopt) // without an answer, the preview shows that the VMs are being read
 }

@@ -31,11 +31,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/arrival"
@@ -129,10 +131,14 @@ func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		v.libraries.Leave(ref.UID)
 	}
 	if s.Template.Datacenter != "" && !found {
+		var means []v1alpha1.NamedObject
 		if ask.Preview || ask.Finalizing { // a group that is being deleted needs no template
-			v.libraries.Peek(&s.Template, ask.Template, v.inventory.Complete)
+			means = v.libraries.Peek(&s.Template, ask.Template, v.inventory.Complete)
 		} else {
-			v.libraries.Fill(ref.UID, &s.Template, ask.Template, v.inventory.Complete)
+			means = v.libraries.Fill(ref.UID, &s.Template, ask.Template, v.inventory.Complete)
+		}
+		if len(means) > 0 {
+			s.Names = slices.Concat(s.Names, means)
 		}
 	}
 	s.Stalled = v.inFlight.Stalled(ref.UID)

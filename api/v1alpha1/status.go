@@ -139,7 +139,8 @@ type NamedObject struct {
 	// zone is the one of spec.placement.zones in which the name of a network has this meaning.
 	// +optional
 	Zone string `json:"zone,omitempty"`
-	// object is the type and the managed object reference of the object, such as VirtualMachine:vm-42.
+	// object is the type and the managed object reference of the object, such as VirtualMachine:vm-42, or the type and the id of an item of a content
+	// library.
 	// +required
 	Object string `json:"object"`
 	// ignored are other objects that had the name when it was last looked up: at most 5. The group doesn't use them, also if object loses the name.
@@ -154,10 +155,10 @@ const MaxIgnored = 5
 
 // IgnoredObject is an object in vCenter that has a name of the spec without being meant.
 type IgnoredObject struct {
-	// object is the type and the managed object reference of the object.
+	// object is the type and the managed object reference or the id of the object.
 	// +required
 	Object string `json:"object"`
-	// path is the inventory path of the object.
+	// path is the inventory path of the object, or a text that names an item of a content library alone.
 	// +required
 	Path string `json:"path"`
 }

@@ -241,7 +241,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 // authors of groups nothing about other VMs.
 func isVM(vc *vsphere.VCenter, template string) string {
 	inventory := vc.Parts().Inventory
-	if _, _, vm := inventory.FindTemplate(inventory.OwnFolder(), template); vm != "" {
+	if _, _, vm := inventory.FindTemplate(inventory.OwnFolder(), template, nil); vm != "" {
 		return "; " + vm + " is a VM: convert it to a template, or name another"
 	}
 	return ""

@@ -236,6 +236,10 @@ type Template struct {
 	Host string
 	// Fault is why the item of a content library can't be used (yet); nil if it can, or if spec.template names no item.
 	Fault *Fault
+	// Meant is what the name meant before, if no template of the inventory has it now, or if it meant an item of a content library: then Namesakes are the
+	// templates of the inventory that have it, too.
+	Meant     *v1alpha1.NamedObject
+	Namesakes []v1alpha1.IgnoredObject
 }
 
 // PowerState is a VM's power state in vSphere's words.

@@ -52,7 +52,7 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 		c.failed(check, err)
 		return
 	}
-	t := c.template(ctx, check, at, g.Spec.Template)
+	t := c.template(ctx, check, at, g.Spec.Template, g.Status.Names)
 	if t == nil {
 		return
 	}

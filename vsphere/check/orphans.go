@@ -122,9 +122,9 @@ func (c *checker) orphanedTemplates(ctx context.Context) {
 			c.failed(check, err)
 			return
 		}
-		x, _, _ := c.parts.Inventory.FindTemplate(at, g.Spec.Template)
+		x, _, _ := c.parts.Inventory.FindTemplate(at, g.Spec.Template, g.Status.Names)
 		if used[x.MoRef] = true; len(x.Paths) == 0 && library.Is(g.Spec.Template) {
-			found, pending, err := c.parts.Libraries.Resolve(ctx, g.Spec.Template)
+			found, pending, err := c.parts.Libraries.Resolve(ctx, g.Spec.Template, x.Meant)
 			if err != nil && pending == nil && vcfault.Classify("", err).Reason != vcfault.ReasonTemplateNotFound {
 				c.add(check, Skip, fmt.Sprintf("not listed: the template of %s/%s could not be read: %s", g.Namespace, g.Name, failure(check, err).Seen), "")
 				return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
@@ -122,13 +123,13 @@ func (c *checker) checkTemplates(ctx context.Context) {
 		c.add(check, Skip, "none given; "+among(c.parts.Inventory.TemplatesIn(c.parts.Inventory.OwnFolder())), "name a template with --template or a group with -f")
 	}
 	for _, name := range c.Templates {
-		c.template(ctx, check, c.parts.Inventory.OwnFolder(), name)
+		c.template(ctx, check, c.parts.Inventory.OwnFolder(), name, nil)
 	}
 }
 
-// template finds a template like the server, and describes its clones once; nil, with a finding, if there is none.
-func (c *checker) template(ctx context.Context, check string, at *inventory.GroupFolder, name string) *foundTemplate {
-	x, others, plain := c.parts.Inventory.FindTemplate(at, name)
+// template finds a template like the server, for a group whose status recorded what names mean, and describes its clones once; nil, with a finding, if there is none.
+func (c *checker) template(ctx context.Context, check string, at *inventory.GroupFolder, name string, recorded []v1alpha1.NamedObject) *foundTemplate {
+	x, others, plain := c.parts.Inventory.FindTemplate(at, name, recorded)
 	switch {
 	case len(x.Paths) == 1:
 	case len(x.Paths) > 1:
@@ -138,7 +139,7 @@ func (c *checker) template(ctx context.Context, check string, at *inventory.Grou
 		c.add(check, Fail, fmt.Sprintf("%q is a VM, not a template (%s)", name, vcfault.ReasonTemplateNotFound), "convert "+plain+" to a template, or name another")
 		return nil
 	case library.Is(name):
-		found, pending, err := c.parts.Libraries.Resolve(ctx, name)
+		found, pending, err := c.parts.Libraries.Resolve(ctx, name, x.Meant)
 		if pending != nil && vcfault.Classify("", err).Reason == vcfault.ReasonLibraryReading {
 			c.deploying = c.deploying || check != "template"
 			c.ok(check, "the content library's item %q is an OVF: when a group names it, the server deploys it once, as the template %s; then it can be checked", name, pending.TemplateName())

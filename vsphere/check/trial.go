@@ -191,7 +191,7 @@ func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 		if g.Spec.Placement.Datacenter != "" {
 			continue
 		}
-		if x, _, _ := t.parts.Inventory.FindTemplate(at, g.Spec.Template); x.MoRef == t.template.moRef || g.Spec.Template == t.template.name {
+		if x, _, _ := t.parts.Inventory.FindTemplate(at, g.Spec.Template, g.Status.Names); x.MoRef == t.template.moRef || g.Spec.Template == t.template.name {
 			return g
 		}
 	}

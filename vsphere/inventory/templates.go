@@ -9,14 +9,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // FindTemplate finds a template as State does. others are the names of up to othersListed existing templates, and plain is the path of a VM of
 // that name that is not a template.
-func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
+func (n *Inventory) FindTemplate(at *GroupFolder, name string, recorded []v1alpha1.NamedObject) (t plan.Template, others []string, plain string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	t, _ = n.template(at, name, nil)
+	t, _ = n.template(at, name, recorded)
 	return t, n.objects.otherTemplates(at), n.objects.plainVM(at, name)
 }
 
@@ -33,7 +34,8 @@ type templateKey struct{ datacenter, wanted string }
 // template finds a template by its name anywhere in the group's datacenter, or by its inventory path:
 // "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
 // within a name is written %2f. It keeps the answer until a template, a place or a plain VM changes. Of several templates, it takes the one that the name
-// meant by the group's records; if that one has the name, but is a VM now, the name means no template. means is what is to be recorded. The caller holds mu.
+// meant by the group's records; if that one has the name, but is a VM now, the name means no template. If the name meant an item of a content library,
+// that is for vsphere/library to say. means is what is to be recorded. The caller holds mu.
 func (n *Inventory) template(at *GroupFolder, wanted string, recorded []v1alpha1.NamedObject) (t plan.Template, means []v1alpha1.NamedObject) {
 	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
 	cached, found := answers.Load(key)
@@ -45,10 +47,16 @@ func (n *Inventory) template(at *GroupFolder, wanted string, recorded []v1alpha1
 	before, i := naming.Recorded(recorded, templateField.Flag, "", wanted), -1
 	if before == nil && len(all.named) == 1 {
 		i = 0
+	} else if before != nil && naming.RefOf(before.Object).Type != session.VMType { // an item of a content library has the name, or had it
+		t = plan.Template{Datacenter: at.name, Others: n.objects.otherTemplates(at), Meant: before}
+		for _, c := range all.named {
+			t.Namesakes = append(t.Namesakes, v1alpha1.IgnoredObject{Object: c.Ref.String(), Path: c.Path})
+		}
+		return t, nil
 	} else if before != nil {
 		i = slices.IndexFunc(all.meanings, func(o v1alpha1.NamedObject) bool { return o.Object == before.Object })
 		if i < 0 && n.objects.hasName(naming.RefOf(before.Object).Value, at, wanted) { // it is a VM now
-			return plan.Template{Datacenter: at.name, Others: n.objects.otherTemplates(at)}, nil
+			return plan.Template{Datacenter: at.name, Others: n.objects.otherTemplates(at), Meant: before}, nil
 		}
 		if i < 0 {
 			i = naming.Next(before, all.named, all.fits)
@@ -59,7 +67,9 @@ func (n *Inventory) template(at *GroupFolder, wanted string, recorded []v1alpha1
 	case before != nil && len(all.named) == 1:
 		return plan.Template{Fault: &templateField.Ignored(wanted, all.named[0]).Fault}, nil
 	default:
-		return all.Template, nil
+		t = all.Template
+		t.Meant = before
+		return t, nil
 	}
 	if all.recorded && (before == nil || !before.Equal(&all.meanings[i])) {
 		means = all.meanings[i : i+1 : i+1]

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -100,7 +102,10 @@ func (d *desk) lookAs(group types.UID, text string, there bool) plan.Template {
 func (d *desk) answer(moRef string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.items["golden/ubuntu"].found, d.items["golden/ubuntu"].fault = Source{MoRef: moRef}, nil
+	x := d.items["golden/ubuntu"]
+	x.known, x.fault = true, nil
+	x.all, x.fits = []naming.Candidate{{Path: "golden/1", Ref: vim.ManagedObjectReference{Type: ItemType, Value: "1"}}}, []int{0}
+	x.sources["1"] = &source{sought: true, found: Source{MoRef: moRef}, asked: time.Now()}
 }
 
 func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T) {
@@ -191,15 +196,15 @@ func TestAnItemThatNoGroupNamesKeepsThePauseOfItsDeployment(t *testing.T) {
 	inABubble(t, func(t *testing.T, d *desk) {
 		d.look(false)
 		d.mu.Lock()
-		d.items["golden/ubuntu"].failed, d.items["golden/ubuntu"].failures = vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable, "no"), 3
+		d.items["golden/ubuntu"].sources["1"] = &source{failed: vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable, "no"), failures: 3}
 		d.mu.Unlock()
 		d.lookAs("web", "golden/other", false)
 		time.Sleep(time.Minute)
 		d.look(false)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if x := d.items["golden/ubuntu"]; x.failures != 3 || x.groups != 1 {
-			t.Errorf("%d failures, named by %d groups; want 3 and 1", x.failures, x.groups)
+		if x := d.items["golden/ubuntu"]; x.sources["1"].failures != 3 || x.groups != 1 {
+			t.Errorf("%d failures, named by %d groups; want 3 and 1", x.sources["1"].failures, x.groups)
 		}
 	})
 }
@@ -274,7 +279,7 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 		}
 		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "none"))
 		for range 100 {
-			d.ReadForPreview(t.Context(), "golden/ubuntu")
+			d.ReadForPreview(t.Context(), "golden/ubuntu", nil)
 			if f := peek(); f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
 				t.Fatalf("the fault is %+v, want TemplateNotFound", f)
 			}

@@ -51,6 +51,14 @@ func Still(before *v1alpha1.NamedObject, name string, all []Candidate) int {
 	})
 }
 
+// Which returns the index of the object that a name means, of those of all, which have the name; otherwise -1. fits are the indices of those that fit best.
+func Which(before *v1alpha1.NamedObject, all []Candidate, fits []int) int {
+	if i := slices.IndexFunc(all, func(c Candidate) bool { return before != nil && c.Ref.String() == before.Object }); i >= 0 {
+		return i
+	}
+	return Next(before, all, fits)
+}
+
 // Next returns the index of the only one of fits that wasn't ignored, while another object had the name; otherwise -1.
 func Next(before *v1alpha1.NamedObject, all []Candidate, fits []int) int {
 	if before != nil && len(before.Ignored) >= v1alpha1.MaxIgnored { // perhaps not all are listed
@@ -67,7 +75,7 @@ func Next(before *v1alpha1.NamedObject, all []Candidate, fits []int) int {
 
 // Ignored returns the fault for a name that only an object has that was ignored so far.
 func (s Setting) Ignored(name string, by Candidate) *vcfault.Error {
-	return vcfault.ForOperator(s.Ambiguous, "The %s that %q meant no longer has this name. %s has it, which this group ignored while there were two: set %s to its path if it is meant now.", s.Word, name, by.Path, s.Flag)
+	return vcfault.ForOperator(s.Ambiguous, "The %s that %q meant no longer has this name. %s has it, which this group ignored or did not look for until then: set %s to its path if it is meant now.", s.Word, name, by.Path, s.Flag)
 }
 
 // Recorded returns what the name in a field means by a list; nil if the list doesn't say that. Zone is empty for names that mean the same in all zones.

@@ -98,6 +98,50 @@ func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjec
 	})
 }
 
+// Library returns the id of the only library with a name.
+func (l *libraries) Library(name string) (id string, err error) {
+	err = l.change("find library "+name, func(ctx context.Context, m *library.Manager) error {
+		x, err := m.GetLibraryByName(ctx, name)
+		if err == nil {
+			id = x.ID
+		}
+		return err
+	})
+	return id, err
+}
+
+// RenameLibraryItem gives the only item with a name in a library another name, which others may have.
+func (l *libraries) RenameLibraryItem(in, name, to string) error {
+	return l.change("rename item "+name, func(ctx context.Context, m *library.Manager) error {
+		id, err := itemIn(ctx, m, in, name)
+		if err == nil {
+			err = m.UpdateLibraryItem(ctx, &library.Item{ID: id, Name: to})
+		}
+		return err
+	})
+}
+
+// LibraryItem returns the id of the only item with a name in a library.
+func (l *libraries) LibraryItem(in, name string) (id string, err error) {
+	err = l.change("find item "+name, func(ctx context.Context, m *library.Manager) error {
+		id, err = itemIn(ctx, m, in, name)
+		return err
+	})
+	return id, err
+}
+
+func itemIn(ctx context.Context, m *library.Manager, in, name string) (string, error) {
+	of, err := m.GetLibraryByName(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	ids, err := m.FindLibraryItems(ctx, library.FindItem{LibraryID: of.ID, Name: name})
+	if err == nil && len(ids) != 1 {
+		err = fmt.Errorf("%d items are named %s", len(ids), name)
+	}
+	return strings.Join(ids, ""), err
+}
+
 // EditOVF changes the properties of the OVFs with that name.
 func (l *libraries) EditOVF(name string, change func(*OVF)) {
 	l.world.Lock()
@@ -128,6 +172,13 @@ func (l *libraries) RemoveLibraryItem(name string) error {
 			err = m.DeleteLibraryItem(ctx, &library.Item{ID: ids[i]})
 		}
 		return err
+	})
+}
+
+// RemoveLibraryItemByID removes an item.
+func (l *libraries) RemoveLibraryItemByID(id string) error {
+	return l.change("remove item "+id, func(ctx context.Context, m *library.Manager) error {
+		return m.DeleteLibraryItem(ctx, &library.Item{ID: id})
 	})
 }
 
