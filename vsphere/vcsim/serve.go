@@ -82,9 +82,9 @@ func (w *Wire) handle(client context.Context, method string, c carrier) (answere
 	return w.carryOut(while, x, c) && while.Err() == nil
 }
 
-// carryOut makes vCenter answer a call while ctx lasts, unless an outage stops the call or its answer.
+// carryOut makes vCenter answer a call while ctx lasts, once a worker is free, unless an outage stops the call or its answer.
 func (w *Wire) carryOut(ctx context.Context, x *exchange, c carrier) bool {
-	return w.network.gate.pass(ctx) && c(ctx, x) && w.network.gate.pass(ctx)
+	return w.network.gate.pass(ctx) && w.network.turns.serve(ctx) && c(ctx, x) && w.network.gate.pass(ctx)
 }
 
 // request is an HTTP call.

@@ -64,7 +64,7 @@ func Start(c Config) (*VCenter, error) {
 		}
 	}
 	v := &VCenter{world: w, objects: w.Objects, login: login{user: c.User, password: c.Password}, sessions: make(map[string]*simulator.Session)}
-	v.network = &network{v: v, plain: c.Plain, cert: cert, gate: newGate(), calls: make(map[string]int)}
+	v.network = &network{v: v, plain: c.Plain, cert: cert, gate: newGate(), turns: newTurns(c.Workers), calls: make(map[string]int)}
 	policies := newPolicies(w)
 	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
 	v.main = v.network.Open(c.Listener)
@@ -147,6 +147,8 @@ type Config struct {
 	Latency Latency
 	// Limits bound how many clones run at once. Default: none.
 	Limits Limits
+	// Workers bound how many calls are served at once, and how fast. Default: all, at once.
+	Workers Workers
 	// Guest configures the guest of a powered-on VM. Default: one without VMware Tools.
 	Guest Guest
 	// User and Password are the credentials for Login. Default: any that are not empty.

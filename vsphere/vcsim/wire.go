@@ -297,6 +297,7 @@ type network struct {
 	plain bool // no TLS
 	cert  tls.Certificate
 	gate  *gate
+	turns *turns
 
 	mu     sync.Mutex // guards what follows
 	calls  map[string]int
