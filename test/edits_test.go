@@ -1,19 +1,24 @@
 package test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// floods are edits that make the server call vCenter each time. Each changes the group for the nth time.
-var floods = map[string]func(g *metacontroller.Group, n int){
+// costlyEdits are edits that make the server call vCenter each time. Each changes the group for the nth time.
+var costlyEdits = map[string]func(g *metacontroller.Group, n int){
 	"a new library item": func(g *metacontroller.Group, n int) {
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = fmt.Sprint("golden/", g.Name, "-", n) })
 	},
@@ -36,7 +41,7 @@ func (r *rig) total() (n int) {
 // A group that is edited all the time has a budget of calls.
 func TestEditsBecomeABoundedNumberOfCalls(t *testing.T) {
 	t.Parallel()
-	for what, edit := range floods {
+	for what, edit := range costlyEdits {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -100,6 +105,82 @@ func TestTheLastOfManyEditsAndADeletionWaitNoLongerThanSeconds(t *testing.T) {
 		remove(t, g)
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("the group was gone after %s; want at most 15 s", took)
+		}
+	})
+}
+
+// Each new group has a budget of edits of its own, so a namespace has a budget of new groups.
+func TestGroupsThatAreCreatedAndDeletedAllTheTimeCostABoundedNumberOfCalls(t *testing.T) {
+	inRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 100 * time.Millisecond}}, func(t *testing.T, r *rig) {
+		s := r.serve()
+		ctx, stop := context.WithCancel(t.Context())
+		var flooding sync.WaitGroup
+		for n := range 10 {
+			flooding.Go(func() { recreated(ctx, s, "shop", fmt.Sprint("web-", n)) })
+		}
+		time.Sleep(time.Minute)
+		before := r.total()
+		time.Sleep(time.Minute)
+		each := float64(r.total()-before) / time.Minute.Seconds()
+		t.Logf("%.1f calls a second for ten groups a second", each)
+		if each > 25 { // without a budget: 100
+			t.Errorf("%.1f calls a second while ten groups a second are created and deleted; want at most 25", each)
+		}
+		began := time.Now()
+		up(t, s.groupOf("other", "web", "uid-other", 1))
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("a new group of another namespace was up after %s; want at most 30 s", took)
+		}
+		stop()
+		flooding.Wait()
+		began = time.Now()
+		up(t, s.groupOf("shop", "last", "uid-last", 1))
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("a new group of the namespace was up %s after the flood; want at most 30 s", took)
+		}
+	})
+}
+
+// Whoever applies a repository of many groups waits only for vCenter. Whoever deletes and creates many again waits for some, and a restart delays none.
+func TestManyGroupsOfANamespaceBeginAtOnceUnlessManyWereDeleted(t *testing.T) {
+	inRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 100 * time.Millisecond}}, func(t *testing.T, r *rig) {
+		s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
+		groups := make([]*metacontroller.Group, 150)
+		waits := func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, "new groups of the namespace shop wait")
+		}
+		waited := func(replicas int32) time.Duration {
+			all := make([]time.Duration, len(groups))
+			var applied sync.WaitGroup
+			for n := range groups {
+				g := s.groupOf("shop", fmt.Sprint("web-", n), fmt.Sprint("uid-", replicas, "-", n), replicas)
+				groups[n] = g
+				applied.Go(func() {
+					began := time.Now()
+					until(t, g, "it begins", func(a metacontroller.Answer) bool { return !waits(a) })
+					all[n] = time.Since(began)
+					up(t, g)
+				})
+			}
+			applied.Wait()
+			return slices.Max(all)
+		}
+		if took := waited(1); took > 0 {
+			t.Errorf("one of 150 groups waited %s", took)
+		}
+		s.stop()
+		s = r.serve()
+		var deleted sync.WaitGroup
+		for _, g := range groups {
+			g.URL = s.url
+			if a := value(g.Sync(within(t))); waits(a) {
+				t.Errorf("after a restart, %s waits: %s", g.Name, a.Status.LastMessage)
+			}
+			deleted.Go(func() { remove(t, g) })
+		}
+		deleted.Wait()
+		if took := waited(0); took < 10*time.Second || took > 110*time.Second {
+			t.Errorf("after 150 deletions, one of 150 new groups waited %s; want at most 110 s", took)
 		}
 	})
 }

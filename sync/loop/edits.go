@@ -20,12 +20,17 @@ type edits struct {
 	budget *rate.Limiter
 	waits  bool
 	since  time.Time // since when the budget is used up; zero if half of it is left
+	// created is whether the group waits for the budget of its namespace to begin.
+	created bool
 }
 
 func newEdits() edits { return edits{budget: rate.NewLimiter(rate.Every(editEvery), editsAtOnce)} }
 
 // edited notes an edit, or that an operator asks for another try.
 func (x *edits) edited(now time.Time) {
+	if x.created {
+		return
+	}
 	x.waits = true
 	if x.admit(now); x.waits && x.since.IsZero() {
 		x.since = now
@@ -34,6 +39,9 @@ func (x *edits) edited(now time.Time) {
 
 // admit lets the newest edit have its effect, if it waits and there is a budget for it.
 func (x *edits) admit(now time.Time) {
+	if x.created {
+		return
+	}
 	if x.budget.TokensAt(now) >= editsAtOnce/2 {
 		x.since = time.Time{}
 	}
@@ -42,9 +50,9 @@ func (x *edits) admit(now time.Time) {
 	}
 }
 
-// due is in what time there is a budget for the edit that waits; zero if none does.
+// due is in what time there is a budget for the edit that waits; zero if none does, or if the group has yet to begin.
 func (x *edits) due(now time.Time) time.Duration {
-	if !x.waits {
+	if !x.waits || x.created {
 		return 0
 	}
 	return max(time.Duration((1-x.budget.TokensAt(now))*float64(editEvery)), 0) + time.Millisecond

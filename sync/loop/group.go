@@ -90,7 +90,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 		g.lease.older = older{}
 	}
 	g.lease.call, g.lease.renewed, g.lease.claims = call, now, plan.ClaimsOf(call.Group)
-	g.edits.waits = false
+	g.edits.waits, g.edits.created = false, false
 	if call.Finalizing && !g.lease.finalizing {
 		g.lease.finalizing, g.lease.finalizingSince = true, now
 	}
@@ -106,7 +106,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		Lease: cfg.Lease, Resync: cfg.Resync, ChildLabels: cfg.ChildLabels, Now: now, Cascade: g.lease.call.Cascade, NewReplace: g.lease.newReplace,
 	}
 	if g.edits.waits && !g.lease.finalizing {
-		o.EditedTooOften = g.edits.since
+		o.EditedTooOften, o.NotBegun = g.edits.since, g.edits.created
 	}
 	if !g.lease.older.since.IsZero() {
 		last := g.lease.older.last

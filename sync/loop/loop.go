@@ -96,6 +96,7 @@ type Loop struct {
 	waiting    []types.UID       // groups that found no slot, in the order of wait
 	swept      time.Time         // when groups to be forgotten were looked for last
 	suspension suspension
+	creations  map[string]*creations // by namespace
 	calls      calls
 	began      time.Time // when the process began
 	called     time.Time // when the last hook call came
@@ -110,7 +111,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, failing: map[kindOfOne]int{}, working: map[string]int{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, failing: map[kindOfOne]int{}, working: map[string]int{}, creations: map[string]*creations{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -177,6 +178,7 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	l.heard(now)
 	l.forget(now)
 	g := l.groups[call.Group.UID]
+	isNew := g == nil && !call.Finalizing // to this process, whose budgets are whole when it begins
 	if g == nil {
 		g = l.newGroup(call)
 		l.groups[call.Group.UID] = g
@@ -188,7 +190,16 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	if g.restored(&call, now, l.cfg.Lease) {
 		g = l.beginAgain(g, call)
 	}
+	finalizing := g.lease.finalizing
 	taken := g.renew(call, now)
+	switch {
+	case isNew:
+		l.created(g, now)
+	case g.lease.finalizing && !finalizing:
+		l.deleted(g, now)
+	case g.edits.created:
+		l.beginNew(g, now)
+	}
 	if wait := g.edits.due(now); wait > 0 {
 		l.queue.AddAfter(g.ref.UID, wait)
 	}
@@ -320,6 +331,9 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	now := time.Now()
 	l.mu.Lock()
 	g := l.groups[uid]
+	if g != nil && g.edits.created {
+		l.beginNew(g, now)
+	}
 	if !l.leased(g, now) {
 		l.handOff(g)
 		l.confirmUnselected(ctx, g, now)
@@ -328,8 +342,9 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 		l.lookForStalled(g, now)
 		return
 	}
-	if g.edits.admit(now); g.edits.waits {
-		l.queue.AddAfter(uid, g.edits.due(now))
+	g.edits.admit(now)
+	if wait := g.edits.due(now); wait > 0 {
+		l.queue.AddAfter(uid, wait)
 	}
 	observed, calls, older, made := g.observe(l.cfg, now), g.lease.calls, g.lease.older.since, g.folders.made
 	l.mu.Unlock()
@@ -492,6 +507,7 @@ func (l *Loop) forget(now time.Time) {
 		return
 	}
 	l.swept = now
+	l.forgetCreations(now)
 	for uid, g := range l.groups {
 		if !l.shown(g, now) && now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.runs) == 0 && g.turn.reserved == nil {
 			g.failures.clear(false)

@@ -51,6 +51,8 @@ type Observed struct {
 	// EditedTooOften is since when the group has been edited more often than the server acts on, and the newest edit waits; zero if it doesn't. Then no
 	// step begins, and vCenter isn't asked for what the spec names.
 	EditedTooOften time.Time
+	// NotBegun reports whether the group itself was not edited, but is new, and its namespace has had more groups deleted than the server acts on.
+	NotBegun bool
 	// Older is the newest hook call, if Group is from an earlier one that it can't follow; nil otherwise.
 	Older *OlderCall
 	// Cascade is the deletion's propagation policy: see Call.

@@ -78,6 +78,9 @@ func (d *Decision) blockInWords(b *plan.Block) string {
 		return fmt.Sprintf(
 			"the group would have %d persistent disks, including the detached ones in status.disks, and can have at most %d: delete disks that you no longer need and name their ids in the annotation %s, or scale the group in",
 			b.Disks, v1alpha1.MaxPersistentDisks, v1alpha1.AnnotationGiveUpDisks)
+	case b.Reason == plan.ReasonEditedTooOften && d.NotBegun:
+		return fmt.Sprintf("since %s, new groups of the namespace %s wait, because groups have been deleted and created there more often than the server acts on: one begins each second (docs/troubleshooting.md#editedtoooften)",
+			d.EditedTooOften.UTC().Format(time.RFC3339), d.Group.Namespace)
 	case b.Reason == plan.ReasonEditedTooOften:
 		return fmt.Sprintf("since %s, the group has been edited, or asked to try again, more often than the server acts on: the newest edit takes effect within seconds; find out who edits it (docs/troubleshooting.md#editedtoooften)",
 			d.EditedTooOften.UTC().Format(time.RFC3339))
