@@ -18,11 +18,11 @@ func (f *facts) sizeDifference(vm *plan.VM) string {
 		in = append(in, fmt.Sprintf("%s instead of %d", plan.Count(int(vm.CPU), "CPU"), f.Group.Spec.CPU))
 	}
 	if want := f.Group.MemoryMB(); vm.MemoryMB != want {
-		is, unit := vm.MemoryMB, "MiB"
-		if is%1024 == 0 { // as the spec counts it
-			is, want, unit = is/1024, want/1024, "GiB"
+		is, unit := fmt.Sprintf("%d GiB", vm.MemoryMB/1024), "" // as the spec counts it
+		if vm.MemoryMB%1024 != 0 {
+			is, unit = fmt.Sprintf("%d MiB", vm.MemoryMB), " GiB"
 		}
-		in = append(in, fmt.Sprintf("%d %s of memory instead of %d", is, unit, want))
+		in = append(in, fmt.Sprintf("%s of memory instead of %d%s", is, want/1024, unit))
 	}
 	if vm.Allocation != f.allocation {
 		in = append(in, "other reservations, limits or shares")
@@ -78,15 +78,15 @@ func (f *facts) needsClone(m *member) bool {
 // agedText says that a member differs from one cloned now in its age alone.
 const agedText = "has reached its maximum age (update.maxAgeSeconds)"
 
-// madeOtherwise says what a VM of another revision was cloned from. That is the template, if no other field of the spec enters the revision and
-// the VM's stamp names another template, or none. If the stamp names the same one, a field was removed from the spec.
+// madeOtherwise says what a VM of another revision was cloned from: another template, if the VM's stamp names one, or if it names none and no other
+// field of the spec enters the revision. If the stamp names the same one, another field of the spec differs.
 func (f *facts) madeOtherwise(vm *plan.VM) string {
 	template := f.Group.Spec.Template
 	switch others := f.revision != plan.Revision(&v1alpha1.VmGroupSpec{Template: template}); {
+	case vm.Template != "" && vm.Template != template:
+		return fmt.Sprintf("was cloned from %s instead of %s", plan.AtMost([]string{vm.Template}, 1), plan.AtMost([]string{template}, 1))
 	case others || vm.Template == template:
 		return "was cloned from another revision of the spec"
-	case vm.Template != "":
-		return fmt.Sprintf("was cloned from %s instead of %s", plan.AtMost([]string{vm.Template}, 1), plan.AtMost([]string{template}, 1))
 	}
 	return "was cloned from another template"
 }
