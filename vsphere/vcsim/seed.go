@@ -35,7 +35,8 @@ func seed(c Config) (*world, error) {
 	}
 	w := newWorld(m)
 	keepNoLicenses(w)
-	ownPools(w)
+	enlargeHosts(w)
+	ownPools(w, int64(c.Hosts)*hostMemory)
 	skipFieldKey(w)
 	connectOpaque(w)
 	if c.Pods > 0 {
@@ -52,14 +53,33 @@ func keepNoLicenses(w *world) {
 	}
 }
 
+// enlargeHosts gives each host 64 logical CPUs and 512 GiB of memory. The simulator's hosts have 2, and 4 GiB, where no two members have room.
+func enlargeHosts(w *world) {
+	for _, e := range w.Objects.All("HostSystem") {
+		if host, is := e.(*simulator.HostSystem); is {
+			own := *host.Summary.Hardware
+			own.NumCpuPkgs, own.NumCpuCores, own.NumCpuThreads, own.MemorySize = 2, 32, hostThreads, hostMemory
+			host.Summary.Hardware = &own
+		}
+	}
+}
+
+// What a host has: logical CPUs, and memory in bytes.
+const (
+	hostThreads = 64
+	hostMemory  = 512 << 30
+)
+
 // ownPools gives each pool its own summary. The simulator's pools share that of a global template, even across vCenters, and the creation
-// of a named pool writes its name to it.
-func ownPools(w *world) {
+// of a named pool writes its name to it. The pool's VMs can have, and reserve, so many bytes of memory.
+func ownPools(w *world, bytes int64) {
 	for _, e := range w.Objects.All("ResourcePool") {
 		pool, is := e.(*simulator.ResourcePool)
 		if !is {
 			continue
 		}
+		memory := &pool.Runtime.Memory
+		memory.MaxUsage, memory.UnreservedForPool, memory.UnreservedForVm = bytes, bytes, bytes
 		if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
 			own := *shared
 			own.Name = pool.Name
