@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/must"
 )
 
@@ -93,6 +94,9 @@ func TestTheSchemaHasTheDefaultsOfThePlanner(t *testing.T) {
 			t.Errorf("the default of %s is %s, want %s", path, got, want)
 		}
 		delete(defaults, path)
+		if name := path[strings.LastIndexByte(path, '.')+1:]; want != "" && plan.Defaults[name] != strings.Trim(want, `"`) {
+			t.Errorf("plan.Defaults[%q] is %q, want %s", name, plan.Defaults[name], want)
+		}
 	}
 	for path := range defaults {
 		t.Errorf("the field %s doesn't exist", path)

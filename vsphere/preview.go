@@ -22,20 +22,29 @@ func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 	_ = v.reader.ReadForPreview(ctx, ref, home, g.Spec.Adopt) // without an answer, the preview shows that the VMs are being read
 }
 
-// Obstacles returns what each step of a Clone would fail on, and what a Prepare or a SetDisks would fail on because vCenter lacks an object that the
-// spec names. It creates nothing. A failed read is an obstacle, too.
-func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
+// Preflight returns what each step of a Clone would fail on, and what a Prepare or a SetDisks would fail on because vCenter lacks an object that the
+// spec names. It creates nothing. A failed read is an obstacle, too. Of a Clone, one call more compares what the members of its zone need with what
+// there is: so many members in the end, and so many VMs more than there are.
+func (v *VCenter) Preflight(ctx context.Context, ref plan.Ref, a plan.Action, members, more int) (found plan.Preflight) {
 	tell := func(part string, err error) {
-		all = append(all, plan.Obstacle{VM: a.Key, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
+		found.Obstacles = append(found.Obstacles, plan.Obstacle{VM: a.Key, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
 	}
 	d, err := v.draftInGroupFolder(ref, a)
 	if err != nil {
 		tell("placement", err)
-		return all
+		return found
 	}
 	switch a.Op {
 	case plan.Clone:
-		d.Fill(ctx, tell)
+		if !d.Fill(ctx, tell) {
+			break
+		}
+		found.TemplateDisksGiB = gibibytes(d.templateDisks())
+		if room, err := d.Room(ctx); err != nil {
+			tell("room", err)
+		} else {
+			found.Warnings = room.Warnings(members, more)
+		}
 	case plan.Prepare:
 		if err := d.b.checkTags(ctx); err != nil {
 			tell("tags", err)
@@ -45,7 +54,7 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 			tell("disks", err)
 		}
 	}
-	return all
+	return found
 }
 
 // findLackingDisks looks up the datastores and policies of the spec's disks that a member does not have.

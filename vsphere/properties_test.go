@@ -14,6 +14,9 @@ func TestEachPropertyThatIsReadIsUsed(t *testing.T) {
 	t.Parallel()
 	sessiontest.Table[FreshVM]{Kind: session.VMType, Of: (*FreshVM).properties,
 		Samples: map[string]any{session.OptionPath(stamp.Key): vim.OptionValue{Key: stamp.Key, Value: "stamp"}}}.Check(t)
+	sessiontest.Table[hostRoom]{Kind: "HostSystem", Of: (*hostRoom).properties}.Check(t)
+	sessiontest.Table[poolRoom]{Kind: "ResourcePool", Of: (*poolRoom).properties}.Check(t)
+	sessiontest.Table[datastoreRoom]{Kind: "Datastore", Of: (*datastoreRoom).properties}.Check(t)
 	sessiontest.Table[freshFolder]{Kind: "Folder", Of: (*freshFolder).properties, Otherwise: []string{"Seen"}}.Check(t)
 	sessiontest.Table[refused]{Kind: session.VMType, Of: (*refused).properties, Otherwise: []string{"host", "reach", "maintained", "standby"}}.Check(t)
 	sessiontest.Table[refused]{Kind: "HostSystem", Of: (*refused).ofHost,

@@ -325,7 +325,7 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 			return false
 		})
 	}
-	if outs[0] != outs[1] || strings.Count(outs[0], "\n") != 12 || !strings.HasPrefix(outs[0], "default/web is new: cloning 2 members\n") || !strings.HasSuffix(outs[0], "\n\nPlan: 2 to create, 0 to change, 0 to remove\n") {
+	if outs[0] != outs[1] || strings.Count(outs[0], "\n") != 13 || !strings.HasPrefix(outs[0], "default/web is new: cloning 2 members\n") || !strings.HasSuffix(outs[0], "\n\nPlan: 2 to create, 0 to change, 0 to remove\n") {
 		t.Errorf("from the server:\n%s\ndirectly from vCenter:\n%s", outs[0], outs[1])
 	}
 	if n := vc.Calls()["CloneVM_Task"]; n > 0 {

@@ -55,12 +55,18 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 		} else {
 			say("%s is %s: %s", a.Group, phase, a.Message)
 		}
+		for _, c := range a.Changes {
+			say("change: %s", c)
+		}
 		if n := a.Needs; n != nil && len(a.Steps)+len(a.Blocked) > 0 {
 			say("each: %s", n.Each())
+			for _, p := range n.Parts {
+				say("  %s: %s", p.Part, p.Is)
+			}
 			say("%s", n.All())
 		}
-		if a.Warning != "" {
-			say("warning: %s", a.Warning)
+		for _, warning := range a.Warnings {
+			say("warning: %s", warning)
 		}
 		planVerdicts(w, &a, columns)
 		planSteps(w, &a, columns)
@@ -128,22 +134,76 @@ func planSteps(w io.Writer, a *hook.PlanAnswer, columns int) {
 		return
 	}
 	rows := [][]string{{"ROUND", "ACTION", "VM", "REASON"}}
-	for i := 0; i < len(a.Steps); {
-		s := a.Steps[i]
-		round := fmt.Sprint(s.Round)
-		if s.AfterSeconds > 0 && (i == 0 || a.Steps[i-1].Round != s.Round) {
-			rows = append(rows, []string{round, "-", "-", fmt.Sprintf("wait %s", (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))})
+	for all := stepRows(a.Steps); len(all) > 0; {
+		block, times := repeated(all)
+		for _, r := range all[:block] {
+			rows = append(rows, []string{fmt.Sprint(r.round), r.action, plan.AtMost(r.vms, 3), r.reason})
 		}
-		var vms []string
-		for ; i < len(a.Steps) && a.Steps[i].Round == s.Round && a.Steps[i].Op == s.Op && a.Steps[i].Reason == s.Reason; i++ {
-			vms = append(vms, cmp.Or(a.Steps[i].VM, "-"))
+		if all = all[block:]; times == 0 {
+			continue
 		}
-		rows = append(rows, []string{round, s.Op, plan.AtMost(vms, 3), s.Reason})
+		same := all[:block*times]
+		all = all[len(same):]
+		rows = append(rows, []string{fmt.Sprintf("%d-%d", same[0].round, same[len(same)-1].round), "the same", plan.AtMost(vmsOf(same), 3), "as in the rounds before"})
 	}
 	table(w, rows, columns)
 	if a.More {
 		fmt.Fprintln(w, "… and more")
 	}
+}
+
+// stepRow is what one round does of one kind, for one reason.
+type stepRow struct {
+	round          int
+	action, reason string
+	vms            []string
+}
+
+func stepRows(steps []hook.PlanStep) (rows []stepRow) {
+	for i := 0; i < len(steps); {
+		s := steps[i]
+		if s.AfterSeconds > 0 && (i == 0 || steps[i-1].Round != s.Round) {
+			rows = append(rows, stepRow{s.Round, "-", fmt.Sprintf("wait %s", (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second)), []string{"-"}})
+		}
+		row := stepRow{round: s.Round, action: s.Op, reason: s.Reason}
+		for ; i < len(steps) && steps[i].Round == s.Round && steps[i].Op == s.Op && steps[i].Reason == s.Reason; i++ {
+			row.vms = append(row.vms, cmp.Or(steps[i].VM, "-"))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// repeated returns how many rows are to be shown next, and how many times the rows after them do the same, for other VMs: twice or more.
+func repeated(rows []stepRow) (block, times int) {
+	alike := func(a, b *stepRow) bool { return a.action == b.action && a.reason == b.reason }
+	for block = 1; 3*block <= len(rows); block++ {
+		if rows[block-1].round == rows[block].round { // a round isn't cut
+			continue
+		}
+		n := 0
+		for n+block < len(rows) && alike(&rows[n], &rows[n+block]) {
+			n++
+		}
+		if times = n / block; times >= 2 {
+			return block, times
+		}
+	}
+	return 1, 0
+}
+
+// vmsOf returns the VMs of rows, each once.
+func vmsOf(rows []stepRow) (all []string) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		for _, vm := range r.vms {
+			if vm != "-" && !seen[vm] {
+				seen[vm] = true
+				all = append(all, vm)
+			}
+		}
+	}
+	return all
 }
 
 // table writes rows of cells, and folds them to the terminal's width: the last cell, and the others if they take more than half of the

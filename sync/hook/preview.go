@@ -22,9 +22,11 @@ type PlanAnswer struct {
 	// is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
 	Message string         `json:"message"`
-	// Needs is what the members need, by the spec; nil if the spec is refused, or the group is being deleted. Warning says that it looks like a mistake.
-	Needs   *plan.Needs `json:"needs,omitempty"`
-	Warning string      `json:"warning,omitempty"`
+	// Needs is what the members need, by the spec; nil if the spec is refused, or the group is being deleted. Changes are how the spec differs from
+	// the one that the server has been called with. Warnings say what looks like a mistake, or finds too little room.
+	Needs    *plan.Needs    `json:"needs,omitempty"`
+	Changes  []plan.Change  `json:"changes,omitempty"`
+	Warnings []plan.Warning `json:"warnings,omitempty"`
 	// Verdicts say what the server would do with each VM now. A VM without a verdict is kept as it is.
 	Verdicts []plan.Verdict `json:"verdicts,omitempty"`
 	// Steps lead to the desired state, or to what blocks the group, if each step succeeds.
@@ -60,8 +62,9 @@ type PlanBlock struct {
 type Preflight interface {
 	// Resolve waits until the server knows which template spec.template names.
 	Resolve(context.Context, *v1alpha1.VmGroup)
-	// Obstacles returns the faults that a Clone, Prepare or SetDisks with Details would meet.
-	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
+	// Preflight returns what a Clone, Prepare or SetDisks with Details would meet. The zone of a Clone has so many members in the end, and gets so many
+	// VMs more than it has.
+	Preflight(ctx context.Context, of plan.Ref, a plan.Action, members, more int) plan.Preflight
 }
 
 // preflightTime bounds the reads of vCenter for a preview. With backlogWait it is below the 30 s within which an answer must come.
@@ -101,10 +104,8 @@ func asCreated(req *Request, body []byte) {
 // Answer turns a preview into the answer of POST /plan. preflight checks the first clone of each zone or, if the plan has no clone, the
 // first Prepare and SetDisks. It can be nil.
 func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
-	a := PlanAnswer{Group: ref.String(), New: outlook.New, Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
-	if n := outlook.Needs; n != (plan.Needs{}) {
-		a.Needs, a.Warning = &n, n.Unlikely()
-	}
+	a := PlanAnswer{Group: ref.String(), New: outlook.New, Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More,
+		Needs: outlook.Needs, Changes: outlook.Changes, Warnings: outlook.Warnings, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
 		a.Message = r.Refusal.Message
 		a.Blocked = []PlanBlock{{Reason: "Refused", Message: a.Message}}
@@ -131,14 +132,43 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 			continue
 		}
 		looked[at] = true
-		for _, o := range preflight.Obstacles(ctx, ref, s.Action) {
+		members, more := membersAt(outlook, s.Details())
+		found := preflight.Preflight(ctx, ref, s.Action, members, more)
+		for _, o := range found.Obstacles {
 			a.block(PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
+		}
+		for _, w := range found.Warnings {
+			if !slices.Contains(a.Warnings, w) {
+				a.Warnings = append(a.Warnings, w)
+			}
+		}
+		if a.Needs != nil {
+			a.Needs.TemplateDisksGiB = max(a.Needs.TemplateDisksGiB, found.TemplateDisksGiB)
 		}
 	}
 	if f := outlook.Blocked; f.Reason != "" {
 		a.block(PlanBlock{Reason: f.Reason, Message: f.Message})
 	}
 	return a
+}
+
+// membersAt counts, in the zone of a step, the members that a group has in the end, and the most VMs that it gets meanwhile beyond those that it has.
+func membersAt(outlook *plan.Outlook, at *plan.Details) (members, more int) {
+	now := 0
+	for i := range outlook.Steps {
+		s := &outlook.Steps[i]
+		if plan.ZoneOf(at.Spec, s.Ordinal) != at.Zone {
+			continue
+		}
+		switch s.Op {
+		case plan.Clone:
+			now++
+		case plan.Destroy:
+			now--
+		}
+		more = max(more, now)
+	}
+	return plan.MembersIn(at.Spec, at.Zone), more
 }
 
 // block adds what blocks the group, unless it is listed: clones in several zones can fail for the same reason, and the group may already

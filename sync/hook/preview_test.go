@@ -32,11 +32,11 @@ func (s *slowPreflight) count(n int) {
 
 func (s *slowPreflight) Resolve(context.Context, *v1alpha1.VmGroup) {}
 
-func (s *slowPreflight) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []plan.Obstacle {
+func (s *slowPreflight) Preflight(ctx context.Context, _ plan.Ref, a plan.Action, _, _ int) plan.Preflight {
 	s.count(1)
 	defer s.count(-1)
 	<-ctx.Done()
-	return []plan.Obstacle{{VM: a.Key, Op: a.Op, Part: "networks", Fault: plan.Fault{Reason: "Timeout", Message: "vCenter did not answer in time."}}}
+	return plan.Preflight{Obstacles: []plan.Obstacle{{VM: a.Key, Op: a.Op, Part: "networks", Fault: plan.Fault{Reason: "Timeout", Message: "vCenter did not answer in time."}}}}
 }
 
 func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {

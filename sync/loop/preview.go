@@ -36,8 +36,12 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 		isNew = isNew && (known.ref.Namespace != call.Group.Namespace || known.ref.Name != call.Group.Name)
 	}
 	g := newGroup(call)
+	var changes []plan.Change
 	if known := l.groups[call.Group.UID]; known != nil {
 		g = known.copy()
+		if known.lease.call.Group != nil {
+			changes = plan.Changes(&known.lease.call.Group.Spec, &call.Group.Spec)
+		}
 	}
 	g.preview(call, now)
 	observed := g.observe(l.cfg, now)
@@ -50,7 +54,8 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	}
 	outlook := planner.Forecast(observed)
 	if !call.Finalizing {
-		outlook.Needs = planner.NeedsOf(observed.Group)
+		needs := planner.NeedsOf(observed.Group)
+		outlook.Needs, outlook.Warnings, outlook.Changes = &needs, planner.WarningsOf(observed.Group), changes
 	}
 	outlook.New = isNew && observed.State.Known
 	return result, outlook, nil

@@ -83,3 +83,13 @@ func Seconds(s *int32, otherwise int32) time.Duration {
 	}
 	return time.Duration(otherwise) * time.Second
 }
+
+// MembersIn counts the members, and the standby members, that belong to a zone; all of them if the spec has no zones.
+func MembersIn(spec *v1alpha1.VmGroupSpec, zone string) (n int) {
+	for ordinal := range (&v1alpha1.VmGroup{Spec: *spec}).Replicas() + spec.Standby {
+		if ZoneOf(spec, ordinal) == zone {
+			n++
+		}
+	}
+	return n
+}

@@ -58,10 +58,23 @@ type Outlook struct {
 	Steps []Step
 	More  bool
 	// New reports that the group doesn't exist yet: its manifest has no UID, and neither vCenter nor the server has a group of its name.
-	New   bool
-	Needs Needs
+	New bool
+	// Needs is what the members need, nil if that is not asked; and Warnings are what is probably not meant in the spec.
+	Needs    *Needs
+	Warnings []Warning
+	// Changes are how the spec differs from the one that the server has been called with; empty if that is unknown.
+	Changes []Change
 	// Blocked is what the group waits for after the steps, if they don't lead to the desired state; otherwise its reason is empty.
 	Blocked Fault
+}
+
+// Preflight is what vCenter shows about a step, without carrying it out.
+type Preflight struct {
+	// Obstacles are what the step would fail on.
+	Obstacles []Obstacle
+	// Warnings say where there is too little room for a clone. TemplateDisksGiB is the size of its copies of the template's disks, in GiB; 0 if unknown.
+	Warnings         []Warning
+	TemplateDisksGiB int64
 }
 
 // Obstacle is a fault that a step would meet in vCenter, found by a preflight.

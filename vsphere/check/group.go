@@ -56,9 +56,7 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 	if t == nil {
 		return
 	}
-	if text := (plan.Needs{MemoryGiB: g.Spec.Memory}).Unlikely(); text != "" {
-		c.add(check+": memory", Warn, fmt.Sprintf("%d GiB for each member", g.Spec.Memory), text)
-	}
+	c.warn(check, planner.WarningsOf(g))
 	var d *vsphere.Draft
 	apart := map[string]*apartMembers{}
 	for i := range max(1, len(g.Spec.Placement.Zones), hostGroups(&g.Spec)) {
@@ -76,6 +74,7 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 			c.failed(check+": networks", err)
 			return
 		}
+		c.room(ctx, check, d, int32(i))
 		if !c.rules(ctx, check+": rules", d, apart) {
 			return
 		}
@@ -84,6 +83,26 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 	if c.readiness(check+": readiness", g) && c.addressesOf(check+": networks", g) && c.userData(check+": user data", g) {
 		c.ok(check, "everything a clone needs exists: %s", strings.Join(c.describeClone(d, t, g), "; "))
 	}
+}
+
+// warn adds the warnings that no finding has yet: members of several zones can share what they lack.
+func (c *checker) warn(check string, warnings []plan.Warning) {
+	for _, w := range warnings {
+		if !slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Check == check+": "+w.About && f.Seen == w.Seen }) {
+			c.add(check+": "+w.About, Warn, w.Seen, w.Advice)
+		}
+	}
+}
+
+// room compares what the members of a zone, those at the ordinal's place, need with what there is.
+func (c *checker) room(ctx context.Context, check string, d *vsphere.Draft, ordinal int32) {
+	members := plan.MembersIn(d.Group().Spec, plan.ZoneOf(d.Group().Spec, ordinal))
+	room, err := d.Room(ctx)
+	if err != nil {
+		c.failed(check+": room", err)
+		return
+	}
+	c.warn(check, room.Warnings(members, members))
 }
 
 func hostGroups(s *v1alpha1.VmGroupSpec) int {
@@ -229,13 +248,8 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 }
 
 // addressesOf checks that a group has a static address for each of its members, and reports whether it has. Too few addresses for an
-// update are a warning, because everything else works without them. No address at all where readiness or service needs one is a warning,
-// too, because user data can set one, for example on a bridge.
+// update are a warning (planner.WarningsOf), because everything else works without them.
 func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
-	none := len(g.Spec.Networks) > 0 && !slices.ContainsFunc(g.Spec.Networks, func(n v1alpha1.Network) bool { return n.WantsAddress() })
-	if none && (g.Spec.Readiness.Check == v1alpha1.ReadyGuestIP || g.Spec.Readiness.Probes() || g.Spec.Service != nil) {
-		c.add(check, Warn, "no adapter of spec.networks gets an address, and readiness or service needs one", "give an adapter addresses or DHCP, or let user data set an address")
-	}
 	for _, other := range c.Groups {
 		whose := "the group " + other.Namespace + "/" + other.Name
 		if shared := plan.SharedClaim(plan.ClaimsOf(g), plan.ClaimsOf(other), whose); other != g && shared != "" {
@@ -244,15 +258,9 @@ func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
 		}
 	}
 	has, members := plan.AddressCount(&g.Spec), int(g.Replicas()+g.Spec.Standby)
-	surge := planner.PolicyOf(&g.Spec, int(g.Replicas())).Surge
-	seen := fmt.Sprintf("spec.networks has static addresses for %d members", has)
-	switch {
-	case has < members:
-		c.add(check, Fail, fmt.Sprintf("%s, and replicas and standby are %d together (AddressesExhausted)", seen, members), "add some to the ranges")
+	if has < members {
+		c.add(check, Fail, fmt.Sprintf("spec.networks has static addresses for %d members, and replicas and standby are %d together (AddressesExhausted)", has, members), "add some to the ranges")
 		return false
-	case has < members+surge:
-		c.add(check, Warn, fmt.Sprintf("%s, and an update has up to %d (AddressesExhausted)", seen, members+surge),
-			"add some to the ranges, or set update.maxSurge to "+fmt.Sprint(has-members))
 	}
 	return true
 }
