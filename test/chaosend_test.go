@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/mo"
@@ -122,19 +123,19 @@ func (l *life) helpWith(a metacontroller.Answer) {
 	l.identify(a)
 }
 
-var (
-	movedClone   = regexp.MustCompile(`the VM (\S+) \(vm-\d+\) has its stamp, and it was cloned by user, and it is not in the group's folder`)
-	renamedClone = regexp.MustCompile(`the name is taken by (\S+), which has the group's stamp, but not the instanceUuid (\S+) in that stamp`)
-)
+// renamedClone is a clone of which vCenter changed the instanceUuid.
+var renamedClone = regexp.MustCompile(`the name is taken by (\S+), which has the group's stamp, but not the instanceUuid (\S+) in that stamp`)
 
-// identify acts for an operator who shows the server which VM is the group's: one that was cloned, but in no status yet, when somebody moved the
-// group's folder, or when vCenter changed its instanceUuid.
+// identify acts for an operator who shows the server which VM is the group's: one that was cloned, but is in no status (any more), when somebody moved or
+// renamed the group's folder, or when vCenter changed its instanceUuid.
 func (l *life) identify(a metacontroller.Answer) {
-	for _, m := range movedClone.FindAllStringSubmatch(a.Status.LastMessage, -1) {
-		if vms := l.ours(); slices.ContainsFunc(vms, func(vm vcsim.VM) bool { return vm.Path == m[1] }) {
-			_, err := l.MakeFolder(web)
-			l.must(err)
-			l.say("an operator moves %s into the group's folder: %v", m[1], l.Move(m[1], web))
+	for _, s := range a.Status.Strays {
+		for _, vm := range l.ours() {
+			if vm.Ref.Value == s.MoRef && strings.HasSuffix(s.Message, "it was cloned by user, and it is not in the group's folder") {
+				_, err := l.MakeFolder(web)
+				l.must(err)
+				l.say("an operator moves %s into the group's folder: %v", vm.Path, l.Move(vm.Path, web))
+			}
 		}
 	}
 	if m := renamedClone.FindStringSubmatch(a.Status.LastMessage); m != nil {

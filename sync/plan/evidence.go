@@ -50,7 +50,7 @@ import (
 // One of the group's VMs that is a template now is a stray that holds its ordinal.
 //
 // A stray is never powered on or off, changed, moved or destroyed, and isn't counted: it fills no ordinal, is no endpoint, and blocks neither the spec
-// nor the deletion. Its ordinal isn't filled while it is in the group's folder, present or former, and not decided, while its name in the group's folder is the member's, or if the server's account made
+// nor the deletion. Its ordinal isn't filled while it is in the group's folder, present or former, and not decided (elsewhere, if it has the member's name, only right after a start of the server: strangers could stamp one VM after the other), while its name in the group's folder is the member's, or if the server's account made
 // it: two VMs with one address are as bad as a lost one.
 
 // Proof is what shows that a VM is a group's. The zero value is none.
@@ -128,6 +128,8 @@ type Evidence struct {
 	InFolder, FolderUnknown bool
 	// InFormerFolder reports whether the VM is in a folder that was the group's while this process ran, and was moved or renamed since.
 	InFormerFolder bool
+	// Fresh reports whether the server came to know vCenter's state only moments ago: it hasn't had the time to ask how the VM came.
+	Fresh bool
 	// Named reports whether spec.adopt has the entry in the VM's stamp, and the VM is in the folder in which it was adopted, or in the group's.
 	Named bool
 	// Filled reports whether another VM, which is the group's, has the ordinal.
@@ -187,7 +189,7 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return "", &Stray{VM: *c.VM, Why: fmt.Sprintf(why, args...), Holds: inPlace || c.Arrival.isCloneOf(name)}
 	}
 	pending := func() (Proof, *Stray) { // another VM with this instanceUuid has the ordinal, or is known to be missing
-		return "", &Stray{VM: *c.VM, Pending: true, Holds: (c.InFolder || c.InFormerFolder) && c.Former == "", Why: "vCenter's events are being read"}
+		return "", &Stray{VM: *c.VM, Pending: true, Holds: (c.InFolder || c.InFormerFolder || c.Fresh && strings.EqualFold(c.VM.Name, name)) && c.Former == "", Why: "vCenter's events are being read"}
 	}
 	a := &c.Arrival
 	switch {

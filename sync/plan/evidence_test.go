@@ -50,6 +50,8 @@ func TestWhatShowsThatAVMIsAGroups(t *testing.T) {
 		"registered in place":              {arrives(func(a *Arrival) { a.How = Registered }), strayThatHolds},
 		"our clone, elsewhere":             {func(c *Evidence) { c.Arrival = ours }, strayThatHolds},
 		"our clone, in a moved folder":     {func(c *Evidence) { c.InFormerFolder, c.Arrival = true, ours }, "MadeByAccount"},
+		"elsewhere, and not read yet":      {func(c *Evidence) { c.Fresh, c.Arrival = true, Arrival{} }, pendingThatHolds},
+		"elsewhere, another name, not yet": {func(c *Evidence) { c.Fresh, c.VM.Name, c.Arrival = true, "x", Arrival{} }, pending},
 		"in a moved folder, and not read":  {func(c *Evidence) { c.InFormerFolder, c.Arrival = true, Arrival{} }, pendingThatHolds},
 		"in a moved folder, no event":      {func(c *Evidence) { c.InFormerFolder = true }, stray},
 		"registered in a moved folder":     {func(c *Evidence) { c.InFormerFolder, c.Arrival = true, unrelated }, stray},

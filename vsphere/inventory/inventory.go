@@ -26,12 +26,14 @@ type Inventory struct {
 
 	mu           sync.RWMutex // guards the fields from known to rebuilds
 	known        bool
-	unknownSince time.Time   // when known became false, at the earliest the start of the process; zero while known is true
-	fault        *plan.Fault // why known is false
-	vcenter      string
-	unfit        *plan.Fault // what is wrong with the settings
-	objects      objects
-	folders      folders
+	unknownSince time.Time // when known became false, at the earliest the start of the process; zero while known is true
+	// knownSince is when known became true last.
+	knownSince time.Time
+	fault      *plan.Fault // why known is false
+	vcenter    string
+	unfit      *plan.Fault // what is wrong with the settings
+	objects    objects
+	folders    folders
 	// version counts the publications that changed anything. An answer about adoption is valid for one version.
 	version uint64
 	// rebuilds counts the times that a group's VMs were listed again.
@@ -109,6 +111,9 @@ func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(f
 func (n *Inventory) setKnown(known bool, fault *plan.Fault) bool {
 	n.mu.Lock()
 	was, same := n.known, n.known == known && equalFault(n.fault, fault)
+	if known && !was {
+		n.knownSince = time.Now()
+	}
 	if known {
 		n.unknownSince = time.Time{}
 	} else if was {

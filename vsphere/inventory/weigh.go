@@ -2,12 +2,16 @@ package inventory
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
+
+// freshFor is the time after the server came to know vCenter's state for which it waits for vCenter's events of VMs outside of their group's folder.
+const freshFor = time.Minute
 
 // split separates the VMs of a group that are shown to be the group's by this process, or by the group's status, from the others. The caller holds mu.
 func (n *Inventory) split(uid types.UID, vms []plan.VM, ask *plan.Query) (ours, others []plan.VM) {
@@ -32,6 +36,7 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 	for i := range others {
 		vm := &others[i]
 		c := plan.Evidence{VM: vm, InFolder: vm.Folder != "" && slices.Contains(in, vm.Folder), FolderUnknown: unknown,
+			Fresh:          time.Since(n.knownSince) < freshFor,
 			InFormerFolder: n.Evidence.wasHome(vm.Folder, ref.UID),
 			Recorded:       n.Evidence.isProven(ref.UID, vm.ID()) || lists(known.members, vm),
 			Filled:         filled[vm.Ordinal] && vm.Quarantined.IsZero(),
