@@ -15,6 +15,9 @@ import (
 //	the status lists it, by moRef and instanceUuid                              the group's (Recorded)
 //	a task of this process made or adopted it                                   the group's (MadeHere)
 //	a VM with this instanceUuid was destroyed before                            a stray: it was restored
+//	in the group's folder, and cloned by the server's account, under the
+//	  member's name, when the stamp says; and another VM with this
+//	  instanceUuid is the group's only by its stamp                             the group's (MadeByAccount)
 //	another VM that vCenter shows has this instanceUuid, and one of them had
 //	  another that vCenter changed                                              a stray
 //	a VM with this instanceUuid is, or was, in vCenter under another moRef:
@@ -137,7 +140,10 @@ type Evidence struct {
 	// Former is what became of another VM with the same instanceUuid. FormerFile is the .vmx file that it had; empty if not known.
 	Former     Fate
 	FormerFile string
-	Arrival    Arrival
+	// Claimed is the moRef of that VM if only its stamp says that it is the group's: neither the status nor this process does, and it is not in the
+	// group's folder, present or former.
+	Claimed string
+	Arrival Arrival
 	// Moved reports whether the former VM was in another vCenter, and an operator said that the group's VMs are in this one now (Moved).
 	Moved bool
 }
@@ -199,6 +205,8 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return MadeHere, nil
 	case c.Former == Destroyed:
 		return stray("a VM with its instanceUuid was destroyed before: it was restored%s", a.by())
+	case c.Claimed != "" && c.InFolder && a.isCloneOf(name) && a.isAt(c.VM.Created):
+		return MadeByAccount, nil
 	case c.Former == There:
 		return stray("the member with its instanceUuid is another VM")
 	case c.Former == Sought:

@@ -45,7 +45,12 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 			}),
 			Arrival: n.Evidence.arrivalOf(vm.ID())}
 		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder && vm.VCenter == n.vcenter)
-		c.Former, c.FormerFile = n.formerOf(vm, known, formers)
+		c.Former, c.FormerFile, c.Claimed = n.formerOf(vm, known, formers)
+		if c.Claimed != "" { // by a VM with the group's stamp, which may be anybody's
+			if m := n.objects.members[c.Claimed]; m == nil || n.Evidence.isProven(ref.UID, m.ID()) || slices.Contains(in, m.Parent) || n.Evidence.wasHome(m.Parent, ref.UID) {
+				c.Claimed = ""
+			}
+		}
 		c.Moved = plan.VCenterOf(known.former[vm.InstanceUUID].moRef) != "" && c.Former != ""
 		proven, stray := plan.Weigh(ref.Name, &c)
 		if proven != "" {
@@ -111,22 +116,22 @@ func (n *Inventory) formers(uid types.UID) map[string][]former {
 	return all
 }
 
-// formerOf returns what became of another VM with the instanceUuid of this one, and its .vmx file. The status comes first, then what this process knows.
-// The caller holds mu.
-func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]former) (fate plan.Fate, file string) {
+// formerOf returns what became of another VM with the instanceUuid of this one, and its .vmx file. The status comes first, then what this process knows:
+// then it also returns the moRef. The caller holds mu.
+func (n *Inventory) formerOf(vm *plan.VM, known *records, formers map[string][]former) (fate plan.Fate, file, moRef string) {
 	recorded, is := known.former[vm.InstanceUUID]
 	if is = is && recorded.moRef != vm.MoRef; is && !recorded.gone {
-		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), recorded.file
+		return n.fateOf(plan.VMID{MoRef: recorded.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), recorded.file, ""
 	}
 	for _, x := range formers[vm.InstanceUUID] {
 		if x.moRef != vm.MoRef {
-			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), x.file
+			return n.fateOf(plan.VMID{MoRef: x.moRef, InstanceUUID: vm.InstanceUUID}, vm.MoRef), x.file, x.moRef
 		}
 	}
 	if is {
-		return plan.HasVanished, recorded.file
+		return plan.HasVanished, recorded.file, ""
 	}
-	return "", ""
+	return "", "", ""
 }
 
 // fateOf returns what became of a VM that a record names, for the VM of. vCenter has one VM with an instanceUuid. So another one that it shows is the same
