@@ -105,6 +105,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{extraConfig: {"` + strings.Repeat("é", MaxExtraKey) + `": "` + strings.Repeat("é", MaxExtraValue) + `", disk.EnableUUID: ""}}`,
 		`{customAttributes: {"` + strings.Repeat("é", MaxVimName) + `": "` + strings.Repeat("é", MaxAttributeValue) + `", b: ""}}`,
 		`{service: {}}`,
+		`{service: {type: LoadBalancer, ports: [{port: 5432}]}}`,
 		`{service: {type: ClusterIP, drainSeconds: 2592000, ports: [{port: 65535}]}}`,
 		`{service: {ports: [{name: http, port: 80, targetPort: 8080, appProtocol: kubernetes.io/h2c}, {name: 0123456789abcde, port: 53, protocol: UDP}]}}`,
 		`{service: {annotations: {Example.com/Owner: shop, plain: ""}}}`,
