@@ -162,12 +162,13 @@ type VmGroupSpec struct {
 	Deletion Deletion `json:"deletion,omitzero"`
 
 	// adopt are existing VMs that become members where members are missing: at most 1000 inventory paths ("/DC0/vm/legacy/web-a", of at most
-	// 1024 characters) or moRefs ("vm-42"), in folders that the server's flag --adopt-from allows. From then on the server resizes, replaces
+	// 1024 characters) or moRefs ("vm-42"), in folders that the server's flag --adopt-from allows, each without *. From then on the server resizes, replaces
 	// and REMOVES these VMs like any other member.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^vm-[0-9]+$|/[^/]+$')",message="must be a VM's inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42"
+	// +kubebuilder:validation:items:XValidation:rule="!self.contains('*')",message="must name one VM, without *: vmgroup adopt lists the entries for a pattern"
 	// +listType=set
 	// +optional
 	Adopt []string `json:"adopt,omitempty"`

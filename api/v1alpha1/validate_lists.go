@@ -97,6 +97,8 @@ func validateAdopt(path *field.Path, entries []string) (errs field.ErrorList) {
 		case !adoptable.MatchString(entry):
 			errs = append(errs, field.Invalid(path.Index(i), entry,
 				"must be a VM's inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42"))
+		case strings.Contains(entry, "*"):
+			errs = append(errs, field.Invalid(path.Index(i), entry, "must name one VM, without *: vmgroup adopt lists the entries for a pattern"))
 		case seen[entry]:
 			errs = append(errs, field.Duplicate(path.Index(i), entry))
 		}

@@ -159,7 +159,7 @@ Every flag has an environment variable, which its help names; a flag wins over i
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
-	for _, c := range []*cobra.Command{serveCommand(log), planCommand(), statusCommand(), checkCommand(), demoCommand()} {
+	for _, c := range []*cobra.Command{serveCommand(log), planCommand(), adoptCommand(), statusCommand(), checkCommand(), demoCommand()} {
 		c.SetUsageFunc(usage)
 		root.AddCommand(c)
 	}

@@ -180,11 +180,11 @@ func (s *planSettings) asker(ctx context.Context, note func(string)) (ask asker,
 	return ask, func() {}, err
 }
 
-// lookDirectly connects to vCenter and waits until its inventory has been read. The loop never runs, so plan changes nothing.
-func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func(), err error) {
-	log, err := s.logger(os.Stderr)
+// open connects to vCenter and waits until its inventory has been read.
+func (s *planSettings) open(ctx context.Context) (vc *vsphere.VCenter, log zerolog.Logger, done func(), err error) {
+	log, err = s.logger(os.Stderr)
 	if err != nil {
-		return nil, nil, err
+		return nil, log, nil, err
 	}
 	if s.quiet { // only the plan is printed
 		log = zerolog.Nop()
@@ -197,13 +197,12 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 		}
 	}
 	if s.vcenter.Host == "" && !s.simulator {
-		return nil, nil, usageError{errors.New("plan needs a running server or a vCenter: set --server http://127.0.0.1:8080 (VMGROUP_SERVER) or --host (VC_HOST)")}
+		return nil, log, nil, usageError{errors.New("plan needs a running server or a vCenter: set --server http://127.0.0.1:8080 (VMGROUP_SERVER) or --host (VC_HOST)")}
 	}
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
-		return nil, nil, err
+		return nil, log, nil, err
 	}
-	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log, Prober: probe.New(s.probe)}, vc) // the prober doesn't run, so it probes no member
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = vc.Run(running) })
@@ -214,8 +213,18 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 	}
 	if err := s.awaitInventory(ctx, vc, changed); err != nil {
 		done()
+		return nil, log, nil, err
+	}
+	return vc, log, done, nil
+}
+
+// lookDirectly plans with vCenter itself. The loop never runs, so plan changes nothing.
+func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func(), err error) {
+	vc, log, done, err := s.open(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
+	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log, Prober: probe.New(s.probe)}, vc) // the prober doesn't run, so it probes no member
 	return func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (hook.PlanAnswer, error) {
 		vc.Resolve(ctx, g)
 		data, err := hook.UserData(g, related)

@@ -272,10 +272,15 @@ func adoptInto(o *Observed, a Action) {
 			continue
 		}
 		c.Done = true
-		s.VMs = append(s.VMs, VM{
+		vm := VM{
 			MoRef: c.MoRef, Name: c.Name, Folder: c.Folder, Ordinal: a.Ordinal, Revision: as.Revision, Fingerprint: as.Fingerprint,
 			Generation: a.Generation, Power: PoweredOff, Reachable: true, CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(),
 			VCenter: s.VCenter, Created: o.Now, Home: a.home(), Addresses: a.addresses(), Former: Former{Entry: c.Entry, Name: c.Name, Folder: c.Folder},
-		})
+		}
+		if is := c.VM; is != nil {
+			vm.CPU, vm.MemoryMB, vm.Allocation, vm.Power, vm.BootTime = is.CPU, is.MemoryMB, is.Allocation, is.Power, is.BootTime
+			vm.Tools, vm.Reported, vm.IPs, vm.CPUHotAdd, vm.MemoryHotAdd, vm.MaxHotMemoryMB = is.Tools, is.Reported, is.IPs, is.CPUHotAdd, is.MemoryHotAdd, is.MaxHotMemoryMB
+		}
+		s.VMs = append(s.VMs, vm)
 	}
 }

@@ -217,6 +217,8 @@ type Candidate struct {
 	ChangeVersion string
 	// Ordinal is the VM's ordinal in a former group of this name; -1 if it had none.
 	Ordinal int32
+	// VM is the VM as it is, for previews; nil if Done, or if there is a Fault. Of it, only what no stamp says counts: its hardware and its power state.
+	VM *VM
 	// Fault is why the VM cannot be adopted; nil if it can. Done reports that the VM already has this group's stamp, and so is in State.VMs;
 	// then Fault is nil.
 	Fault *Fault

@@ -109,6 +109,7 @@ func (a *adopter) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef s
 	m, ordinal, fault := a.adoptable(ref, at, moRef, whole)
 	if fault == nil {
 		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
+		c.VM = &m.VM
 	}
 	return fault
 }
