@@ -64,6 +64,36 @@ func TestTheChartOfACheckoutNeedsNoNetworkAndNoLinks(t *testing.T) {
 	}
 }
 
+// Without GOMEMLIMIT, or with one far below the limit, a larger limit would be of no use.
+func TestTheMemoryLimitOfTheChartIsAlsoGos(t *testing.T) {
+	for values, want := range map[string]string{
+		"":                                   "230MiB",
+		"resources: {limits: {memory: 2Gi}}": "1843MiB",
+		"resources: {limits: {memory: 320Mi}}\ngoMemLimit: 256MiB": "256MiB",
+		"resources: {limits: {memory: 500M}}\ngoMemLimit: 400MiB":  "400MiB",
+		"resources: {limits: null}":                                "",
+	} {
+		_, c := container(t, rendering(t, "vmgroup", values), "vmgroup")
+		got := ""
+		for _, e := range c["env"].([]any) {
+			if of := e.(map[string]any); of["name"] == "GOMEMLIMIT" {
+				got = fmt.Sprint(of["value"])
+			}
+		}
+		if got != want {
+			t.Errorf("%s: GOMEMLIMIT is %q, want %q", values, got, want)
+		}
+	}
+	for set, says := range map[string]string{
+		"resources.limits.memory=500M": "500M is not in Mi or Gi",
+		"vcenter.name=east":            "an install with a name needs clusterObjects=false",
+	} {
+		if _, err := helm(t, "template", "vmgroup", "--set", set); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want %q", set, err, says)
+		}
+	}
+}
+
 func TestTheIconIsThePages(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, chart, "Chart.yaml"))
 	succeed(t, err)

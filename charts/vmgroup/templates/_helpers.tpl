@@ -77,6 +77,18 @@ labels:
 {{ .Values.service.port | default (include "vmgroup.port" .) }}
 {{- end }}
 
+{{/* How much memory Go's garbage collector leaves in use. With one that is far below the limit, it would run all the time. */}}
+{{- define "vmgroup.goMemLimit" -}}
+{{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) | toString }}
+{{- if .Values.goMemLimit }}
+{{- .Values.goMemLimit }}
+{{- else if regexMatch "^[0-9]+[MG]i$" $limit }}
+{{- div (mul (regexFind "^[0-9]+" $limit) (ternary 1024 1 (hasSuffix "Gi" $limit)) 9) 10 }}MiB
+{{- else if $limit }}
+{{- fail (printf "resources.limits.memory: %s is not in Mi or Gi, such as 512Mi: write it so, or set goMemLimit to nine tenths of it" $limit) }}
+{{- end }}
+{{- end }}
+
 {{/* The port of an address that may have neither scheme nor port: (the address, the scheme that it then has). */}}
 {{- define "vmgroup.portOf" -}}
 {{- $address := index . 0 | trim }}
