@@ -69,6 +69,7 @@ func exitCode(command string, err error) int {
 func runCommand(ctx context.Context, root *cobra.Command) (*cobra.Command, error) {
 	var unknown error
 	root.InitDefaultCompletionCmd()
+	prepareCompletions(root)
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(c *cobra.Command, args []string) error { // without this, cobra shows the help for any shell, and succeeds
