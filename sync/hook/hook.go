@@ -196,7 +196,7 @@ func (s *server) answer(w http.ResponseWriter, call plan.Call, result *plan.Resu
 func (s *server) call(w http.ResponseWriter, r *http.Request) (received, bool) {
 	call, ok := s.decode(w, r)
 	if ok && call.Group.UID == "" {
-		refuse(w, http.StatusUnprocessableEntity, "parent.metadata.uid must be set: it is the group's identity")
+		refuse(w, http.StatusUnprocessableEntity, "metadata.uid must be set: it is the group's identity")
 		return call, false
 	}
 	return call, ok

@@ -58,7 +58,7 @@ func TestHooksAcceptOnlyNamesThatAnAPIServerAccepts(t *testing.T) {
 				metadata := good()
 				metadata[key] = value
 				w := postTo(t, k, path, metadata, 0)
-				if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "parent.metadata."+key) || strings.ContainsAny(w.Body.String(), "\x1b") {
+				if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "metadata."+key) || strings.ContainsAny(w.Body.String(), "\x1b") {
 					t.Errorf("%s with %s %v: %d %s", path, key, value, w.Code, w.Body)
 				}
 			}

@@ -82,7 +82,7 @@ func (r *Request) call() (plan.Call, error) {
 	case g.Kind != v1alpha1.Kind || g.APIVersion != v1alpha1.GroupVersion.String():
 		return plan.Call{}, fmt.Errorf("parent is a %s of %q: this hook serves %s of %q", orNothing(g.Kind), g.APIVersion, v1alpha1.Kind, v1alpha1.GroupVersion)
 	case g.Name == "" || g.Namespace == "":
-		return plan.Call{}, fmt.Errorf("parent.metadata.name and parent.metadata.namespace must be set")
+		return plan.Call{}, fmt.Errorf("metadata.name and metadata.namespace must be set")
 	}
 	if err := identity(g); err != nil {
 		return plan.Call{}, err
@@ -158,16 +158,16 @@ func (c *childObject) endpoints(g *v1alpha1.VmGroup, kind string) map[string]pla
 // token can send others.
 func identity(g *v1alpha1.VmGroup) error {
 	if faults := validation.IsDNS1123Label(g.Namespace); len(faults) > 0 {
-		return fmt.Errorf("parent.metadata.namespace is not a namespace name: %s", faults[0])
+		return fmt.Errorf("metadata.namespace is not a namespace name: %s", faults[0])
 	}
 	if faults := validation.IsDNS1123Subdomain(g.Name); len(faults) > 0 {
-		return fmt.Errorf("parent.metadata.name is not an object name: %s", faults[0])
+		return fmt.Errorf("metadata.name is not an object name: %s", faults[0])
 	}
 	if len(g.UID) > maxUID || strings.ContainsFunc(string(g.UID), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("parent.metadata.uid can have at most %d printable ASCII characters", maxUID)
+		return fmt.Errorf("metadata.uid can have at most %d printable ASCII characters", maxUID)
 	}
 	if g.Generation < 0 || g.Generation > v1alpha1.MaxGeneration {
-		return fmt.Errorf("parent.metadata.generation must be 0 to %d", int64(v1alpha1.MaxGeneration))
+		return fmt.Errorf("metadata.generation must be 0 to %d", int64(v1alpha1.MaxGeneration))
 	}
 	return nil
 }

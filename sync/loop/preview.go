@@ -53,7 +53,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 		return result, plan.Outlook{}, nil
 	}
 	outlook := planner.Forecast(observed)
-	if !call.Finalizing {
+	if !call.Finalizing && len(observed.Group.Validate()) == 0 {
 		needs := planner.NeedsOf(observed.Group)
 		outlook.Needs, outlook.Warnings, outlook.Changes = &needs, planner.WarningsOf(observed.Group), changes
 	}
