@@ -177,20 +177,26 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByKubectl(t *testing.T) {
 	k.nothingIsLeft(t)
 }
 
-// helm runs the Helm version that the module release pins.
-func (k *kube) helm(t *testing.T, args ...string) string {
+// helm runs the Helm version that the module release pins, in a namespace.
+func (k *kube) helm(t *testing.T, namespace string, args ...string) string {
+	t.Helper()
+	out, err := k.tryHelm(t, namespace, args...)
+	if err != nil {
+		t.Fatal(errors.Join(fmt.Errorf("helm %s: %w", strings.Join(args, " "), err), errors.New(out)))
+	}
+	return out
+}
+
+func (k *kube) tryHelm(t *testing.T, namespace string, args ...string) (string, error) {
 	t.Helper()
 	find := exec.Command("go", "tool", "-n", "helm")
 	find.Dir = repository + "/release"
 	binary, err := find.Output()
 	must.Succeed(t, err)
-	c := exec.Command(strings.TrimSpace(string(binary)), append(args, "--namespace", "vmgroup-system")...)
+	c := exec.Command(strings.TrimSpace(string(binary)), append(args, "--namespace", namespace)...)
 	c.Env = []string{"HOME=" + k.Dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + k.Kubeconfig(cluster.Admin)}
 	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Fatal(errors.Join(fmt.Errorf("helm %s: %w", strings.Join(args, " "), err), errors.New(string(out))))
-	}
-	return string(out)
+	return string(out), err
 }
 
 // chart is a copy of the chart with a version and changed files.
@@ -229,7 +235,7 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	keys := func() string {
 		return k.kubectl(t, "-n", "vmgroup-system", "get", "secrets", "vmgroup-tls", "vmgroup-hook-client", "vmgroup-hook-token", "-o", "jsonpath={.items[*].data}")
 	}
-	k.helm(t, "install", "vmgroup", old, "--create-namespace")
+	k.helm(t, "vmgroup-system", "install", "vmgroup", old, "--create-namespace")
 	was, made := k.live(t), keys()
 	for _, step := range []struct {
 		name, folder string
@@ -240,7 +246,7 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 		{"rollback", "former", false, []string{"rollback", "vmgroup"}},
 		{"upgrade again", "vm-operator", true, []string{"upgrade", "vmgroup", current}},
 	} {
-		k.helm(t, step.do...)
+		k.helm(t, "vmgroup-system", step.do...)
 		k.survives(t, step.name, was)
 		if folder() != step.folder || strings.Contains(columns(), "Age") != step.age {
 			t.Errorf("%s: the folder is %s, and the columns are %s", step.name, folder(), columns())
@@ -252,18 +258,18 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 	k.guarded(t)
 
 	t.Log("after an uninstall in the wrong order the groups stay, and continue after the next install")
-	if out := k.helm(t, "uninstall", "vmgroup"); !strings.Contains(out, "CustomResourceDefinition") {
+	if out := k.helm(t, "vmgroup-system", "uninstall", "vmgroup"); !strings.Contains(out, "CustomResourceDefinition") {
 		t.Errorf("Helm doesn't say what it keeps: %s", out)
 	}
 	k.survives(t, "uninstall", was)
 	k.guarded(t)
-	k.helm(t, "install", "vmgroup", current)
+	k.helm(t, "vmgroup-system", "install", "vmgroup", current)
 	k.survives(t, "install again", was)
 	k.kubectl(t, "get", "compositecontroller", "vmgroup")
 
 	t.Log("uninstall in the right order")
 	k.remove(t)
-	k.helm(t, "uninstall", "vmgroup")
+	k.helm(t, "vmgroup-system", "uninstall", "vmgroup")
 	k.unguard(t)
 	k.kubectl(t, "delete", "validatingadmissionpolicy/vmgroup-crd", crd)
 	k.nothingIsLeft(t)
