@@ -23,11 +23,19 @@ func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 }
 
 // Preflight returns what each step of a Clone would fail on, and what a Prepare or a SetDisks would fail on because vCenter lacks an object that the
-// spec names. It creates nothing. A failed read is an obstacle, too. Of a Clone, one call more compares what the members of its zone need with what
-// there is: so many members in the end, and so many VMs more than there are.
+// spec names. It creates nothing. A failed read is an obstacle, too. Of a Clone and a Reconfigure, one call more compares what the members of the zone
+// need with what there is: so many members in the end, and so many VMs more than there are.
 func (v *VCenter) Preflight(ctx context.Context, ref plan.Ref, a plan.Action, members, more int) (found plan.Preflight) {
 	tell := func(part string, err error) {
 		found.Obstacles = append(found.Obstacles, plan.Obstacle{VM: a.Key, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
+	}
+	if a.Op == plan.Reconfigure {
+		if room, err := v.roomToResize(ctx, a); err != nil {
+			tell("room", err)
+		} else {
+			found.Warnings = room.Warnings(members, 0)
+		}
+		return found
 	}
 	d, err := v.draftInGroupFolder(ref, a)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/source"
 )
@@ -68,23 +69,41 @@ func (d *Draft) Room(ctx context.Context) (*Room, error) {
 	if pool == nil {
 		return r, nil
 	}
+	return r, r.read(ctx, d.b.calls, types.ObjectSpec{Obj: *pool, SelectSet: fromPool()}, d.datastore())
+}
+
+// roomToResize reads, with one call, the hosts and the resource pool of a member that gets another size.
+func (v *VCenter) roomToResize(ctx context.Context, a plan.Action) (*Room, error) {
+	to := plan.ArgsOf[plan.ResizeArgs](a.Args)
+	r := &Room{need: memberNeed{cpu: to.CPU, memory: to.MemoryMB << 20}}
+	return r, r.read(ctx, v.calls, types.ObjectSpec{Obj: inventory.VMRef(a.MoRef), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
+		&types.TraversalSpec{Type: session.VMType, Path: "resourcePool", SelectSet: fromPool()},
+	}}, nil)
+}
+
+// fromPool leads from a resource pool to the hosts of its cluster.
+func fromPool() []types.BaseSelectionSpec {
+	return []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ResourcePool", Path: "owner", SelectSet: []types.BaseSelectionSpec{
+		&types.TraversalSpec{Type: "ComputeResource", Path: "host"},
+	}}}
+}
+
+// read reads what there is: the resource pool and the hosts to which from leads, and the datastore unless it is nil.
+func (r *Room) read(ctx context.Context, c calls, from types.ObjectSpec, datastore *types.ManagedObjectReference) error {
 	filters := []types.PropertyFilterSpec{{
-		ObjectSet: []types.ObjectSpec{{Obj: *pool, SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{
-			Type: "ResourcePool", Path: "owner", SelectSet: []types.BaseSelectionSpec{
-				&types.TraversalSpec{Type: "ComputeResource", Path: "host"}},
-		}}}},
+		ObjectSet: []types.ObjectSpec{from},
 		PropSet: []types.PropertySpec{
 			{Type: "ResourcePool", PathSet: r.pool.properties().Paths()},
 			{Type: "ComputeResource", PathSet: []string{"name"}},
 			{Type: "HostSystem", PathSet: new(hostRoom).properties().Paths()},
 		},
 	}}
-	if at := d.datastore(); at != nil {
+	if datastore != nil {
 		filters = append(filters, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: *at}}, PropSet: []types.PropertySpec{{Type: "Datastore", PathSet: r.datastore.properties().Paths()}},
+			ObjectSet: []types.ObjectSpec{{Obj: *datastore}}, PropSet: []types.PropertySpec{{Type: "Datastore", PathSet: r.datastore.properties().Paths()}},
 		})
 	}
-	err := d.b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	return c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		objects, err := session.ReadObjects(ctx, s, filters...)
 		r.hosts = nil
 		for _, o := range objects {
@@ -103,7 +122,6 @@ func (d *Draft) Room(ctx context.Context) (*Room, error) {
 		}
 		return err
 	})
-	return r, err
 }
 
 // need returns what one member needs.
@@ -169,7 +187,7 @@ func (r *Room) Warnings(members, more int) (all []plan.Warning) {
 			"a member has %s of memory, and the largest host of %s has %s", size(r.need.memory), r.cluster, size(largest))
 	case total > 0 && n*r.need.memory > total:
 		warn("hosts", "members swap when they use it all: lower spec.memory or spec.replicas, or add hosts",
-			"%s have %s of memory together, and the %s of %s have %s", plan.Count(members, "member"), size(n*r.need.memory), plan.Count(len(r.hosts), "host"), r.cluster, size(total))
+			"%s have %s of memory together, and the hosts of %s have %s", plan.Count(members, "member"), size(n*r.need.memory), r.cluster, size(total))
 	case r.pool.memory > 0 && n*r.need.memory > r.pool.memory:
 		warn("resource pool", "members swap when they use it all: lower spec.memory or spec.replicas, or raise the limit of the pool or of one above it",
 			"%s have %s of memory together, and the VMs of the resource pool %s of %s can have %s", plan.Count(members, "member"), size(n*r.need.memory), r.pool.name, r.cluster, size(r.pool.memory))

@@ -22,7 +22,7 @@ func TestRoomWarnsOfWhatIsKnownToBeTooLittle(t *testing.T) {
 		"none more":                 {Room{need: need, hosts: hosts, datastore: datastoreRoom{"ds", 0}}, 3, 0, ""},
 		"too many CPUs":             {Room{need: memberNeed{cpu: 33}, cluster: "C0", hosts: hosts}, 1, 1, "a member has 33 CPUs, and the largest host of C0 has 32 logical CPUs"},
 		"a member is too large":     {Room{need: memberNeed{memory: 129 * gib}, cluster: "C0", hosts: hosts}, 1, 1, "a member has 129 GiB of memory, and the largest host of C0 has 128 GiB"},
-		"all are too large":         {Room{need: need, cluster: "C0", hosts: hosts}, 25, 1, "25 members have 200 GiB of memory together, and the 2 hosts of C0 have 192 GiB"},
+		"all are too large":         {Room{need: need, cluster: "C0", hosts: hosts}, 25, 1, "25 members have 200 GiB of memory together, and the hosts of C0 have 192 GiB"},
 		"the limit of the pool":     {Room{need: need, cluster: "C0", hosts: hosts, pool: poolRoom{"web", 16 * gib, 16 * gib}}, 3, 1, "3 members have 24 GiB of memory together, and the VMs of the resource pool web of C0 can have 16 GiB"},
 		"reserved by others":        {Room{need: memberNeed{memory: 8 * gib, reserved: 8 * gib}, cluster: "C0", hosts: hosts, pool: poolRoom{"web", 100 * gib, 15 * gib}}, 2, 2, "2 more reserve 16 GiB of memory, and the resource pool web of C0 has 15 GiB to reserve"},
 		"nothing more is reserved":  {Room{need: memberNeed{memory: 8 * gib, reserved: 8 * gib}, hosts: hosts, pool: poolRoom{"web", 100 * gib, 0}}, 2, 0, ""},

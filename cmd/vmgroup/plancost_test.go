@@ -29,7 +29,7 @@ func TestPlanAndCheckSayTheSameOfWhatIsProbablyNotMeant(t *testing.T) {
 		"cpu: 2, memory: 4096, replicas: 1":                                              "spec.memory is in GiB, so 4096 is 4 TiB for each member",
 		"cpu: 2, memory: 600, replicas: 1":                                               "a member has 600 GiB of memory, and the largest host of DC0_C0 has 512 GiB",
 		"cpu: 65, memory: 4, replicas: 1":                                                "a member has 65 CPUs, and the largest host of DC0_C0 has 64 logical CPUs",
-		"cpu: 2, memory: 128, replicas: 9":                                               "9 members have 1152 GiB (1.12 TiB) of memory together, and the 2 hosts of DC0_C0 have 1024 GiB (1 TiB)",
+		"cpu: 2, memory: 128, replicas: 9":                                               "9 members have 1152 GiB (1.12 TiB) of memory together, and the hosts of DC0_C0 have 1024 GiB (1 TiB)",
 		"cpu: 2, memory: 128, replicas: 8":                                               "", // just room enough
 		"cpu: 2, memory: 4, replicas: 3, disks: [{name: data, sizeGiB: 900}]":            "3 more take up to 2742 GiB (2.68 TiB) for disks and swap files, and the datastore LocalDS_0 has",
 		"cpu: 2, memory: 4, replicas: 3, hardware: {reserveAllMemory: true}":             "",
@@ -65,6 +65,8 @@ func TestThePlanOfAnUpdateOf20MembersIsShortAndSaysWhatChanges(t *testing.T) {
 		change string
 		steps  int
 	}{
+		{func(s *v1alpha1.VmGroupSpec) { s.Memory, s.Update.Resize = 600, v1alpha1.ResizeInPlace }, "warning: a member has 600 GiB of memory, and the largest host of DC0_C0 has 512 GiB", 9},
+		{func(s *v1alpha1.VmGroupSpec) { s.Memory, s.Update.Resize = 32, v1alpha1.ResizeInPlace }, "warning: 20 members have 640 GiB of memory together, and the hosts of DC0_C0 have 512 GiB", 9},
 		{func(s *v1alpha1.VmGroupSpec) { s.Memory, s.Update.Resize = 8, v1alpha1.ResizeInPlace }, "change: spec.memory: 8 GiB instead of 4 GiB\n", 9},
 		{func(s *v1alpha1.VmGroupSpec) {
 			s.RootDisk, s.Clone.Mode = nil, v1alpha1.CloneFull // as it is

@@ -57,7 +57,7 @@ func (k *controller) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	if c.Group.Name == "twice" {
 		return plan.Result{}, plan.Outlook{}, errors.New("several groups have members named default/twice")
 	}
-	return k.Sync(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, Key: "web-0", Reason: "too few members: 0 of 2",
+	return k.Sync(c), plan.Outlook{Spec: &c.Group.Spec, Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, Key: "web-0", Reason: "too few members: 0 of 2",
 		Args: plan.CloneArgs{Details: &plan.Details{Spec: &c.Group.Spec}}}}}}, nil
 }
 

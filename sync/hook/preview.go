@@ -62,8 +62,8 @@ type PlanBlock struct {
 type Preflight interface {
 	// Resolve waits until the server knows which template spec.template names.
 	Resolve(context.Context, *v1alpha1.VmGroup)
-	// Preflight returns what a Clone, Prepare or SetDisks with Details would meet. The zone of a Clone has so many members in the end, and gets so many
-	// VMs more than it has.
+	// Preflight returns what a Clone, Prepare or SetDisks with Details, or a Reconfigure, would meet. The zone of the member has so many members in the
+	// end, and gets so many VMs more than it has.
 	Preflight(ctx context.Context, of plan.Ref, a plan.Action, members, more int) plan.Preflight
 }
 
@@ -102,7 +102,7 @@ func asCreated(req *Request, body []byte) {
 }
 
 // Answer turns a preview into the answer of POST /plan. preflight checks the first clone of each zone or, if the plan has no clone, the
-// first Prepare and SetDisks. It can be nil.
+// first Prepare and SetDisks, and the first Reconfigure of each zone. It can be nil.
 func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), New: outlook.New, Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More,
 		Needs: outlook.Needs, Changes: outlook.Changes, Warnings: outlook.Warnings, Steps: make([]PlanStep, len(outlook.Steps))}
@@ -114,15 +114,15 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 	looked, cloned := make(map[look]bool), false
 	for i, s := range outlook.Steps {
 		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
-		if preflight == nil || s.Details() == nil || s.Details().Spec == nil {
+		if preflight == nil || outlook.Spec == nil {
 			continue
 		}
-		at := look{string(s.Op), ""}
-		switch s.Op {
-		case plan.Clone:
-			at.zone, cloned = s.Details().Zone, true
-		case plan.Prepare, plan.SetDisks:
-			if cloned { // the preflight of a clone checks the same, and more
+		at, zone := look{string(s.Op), ""}, plan.ZoneOf(outlook.Spec, s.Ordinal)
+		switch {
+		case s.Op == plan.Reconfigure && !cloned, s.Op == plan.Clone && s.Details() != nil && s.Details().Spec != nil:
+			at.zone, cloned = zone, cloned || s.Op == plan.Clone
+		case s.Op == plan.Prepare && !cloned, s.Op == plan.SetDisks && !cloned: // the preflight of a clone checks the same, and more
+			if s.Details() == nil || s.Details().Spec == nil {
 				continue
 			}
 		default:
@@ -132,7 +132,7 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 			continue
 		}
 		looked[at] = true
-		members, more := membersAt(outlook, s.Details())
+		members, more := membersAt(outlook, zone)
 		found := preflight.Preflight(ctx, ref, s.Action, members, more)
 		for _, o := range found.Obstacles {
 			a.block(PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
@@ -152,12 +152,12 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 	return a
 }
 
-// membersAt counts, in the zone of a step, the members that a group has in the end, and the most VMs that it gets meanwhile beyond those that it has.
-func membersAt(outlook *plan.Outlook, at *plan.Details) (members, more int) {
+// membersAt counts, in a zone, the members that a group has in the end, and the most VMs that it gets meanwhile beyond those that it has.
+func membersAt(outlook *plan.Outlook, zone string) (members, more int) {
 	now := 0
 	for i := range outlook.Steps {
 		s := &outlook.Steps[i]
-		if plan.ZoneOf(at.Spec, s.Ordinal) != at.Zone {
+		if plan.ZoneOf(outlook.Spec, s.Ordinal) != zone {
 			continue
 		}
 		switch s.Op {
@@ -168,7 +168,7 @@ func membersAt(outlook *plan.Outlook, at *plan.Details) (members, more int) {
 		}
 		more = max(more, now)
 	}
-	return plan.MembersIn(at.Spec, at.Zone), more
+	return plan.MembersIn(outlook.Spec, zone), more
 }
 
 // block adds what blocks the group, unless it is listed: clones in several zones can fail for the same reason, and the group may already

@@ -56,6 +56,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	if !call.Finalizing && len(observed.Group.Validate()) == 0 {
 		needs := planner.NeedsOf(observed.Group)
 		outlook.Needs, outlook.Warnings, outlook.Changes = &needs, planner.WarningsOf(observed.Group), changes
+		outlook.Spec = &observed.Group.Spec
 	}
 	outlook.New = isNew && observed.State.Known
 	return result, outlook, nil

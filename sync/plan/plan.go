@@ -59,6 +59,8 @@ type Outlook struct {
 	More  bool
 	// New reports that the group doesn't exist yet: its manifest has no UID, and neither vCenter nor the server has a group of its name.
 	New bool
+	// Spec is the spec that the steps lead to; nil if that is not asked. It is immutable.
+	Spec *v1alpha1.VmGroupSpec
 	// Needs is what the members need, nil if that is not asked; and Warnings are what is probably not meant in the spec.
 	Needs    *Needs
 	Warnings []Warning
