@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -23,7 +22,7 @@ func NeedsOf(g *v1alpha1.VmGroup) plan.Needs {
 func partsOf(g *v1alpha1.VmGroup) (all []plan.NeedsPart) {
 	add := func(part string, texts ...string) {
 		if texts = slices.DeleteFunc(texts, func(text string) bool { return text == "" }); len(texts) > 0 {
-			all = append(all, plan.NeedsPart{Part: part, Is: strings.Join(texts, ", ")})
+			all = append(all, plan.NeedsPart{Part: part, Is: plan.AtMost(texts, 8)})
 		}
 	}
 	s := &g.Spec
@@ -62,9 +61,9 @@ func addressesText(g *v1alpha1.VmGroup, network int) (texts []string) {
 		return all
 	}
 	if first := of(0); len(first) > 0 && last >= 0 {
-		text := strings.Join(first, " and ") + " for " + plan.MemberName(g.Name, 0)
+		text := plan.AtMost(first, 4) + " for " + plan.MemberName(g.Name, 0)
 		if final := of(last); len(final) > 0 && last > 0 {
-			text += " to " + strings.Join(final, " and ") + " for " + plan.MemberName(g.Name, last)
+			text += " to " + plan.AtMost(final, 4) + " for " + plan.MemberName(g.Name, last)
 		}
 		texts = append(texts, text)
 	}
