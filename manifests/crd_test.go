@@ -67,7 +67,7 @@ func TestTheColumnsKeepTheNamesAndOrderOfTheAncestors(t *testing.T) {
 	if !slices.Equal(columns, want) {
 		t.Errorf("columns %v, want %v", columns, want)
 	}
-	if want := []string{"Available", "Updated", "Standby", "VCenter"}; !slices.Equal(wide, want) {
+	if want := []string{"Available", "Updated", "Standby", "Reason", "VCenter"}; !slices.Equal(wide, want) {
 		t.Errorf("additional columns of -o wide %v, want %v", wide, want)
 	}
 }
