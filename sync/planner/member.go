@@ -267,3 +267,10 @@ func (f *facts) blocksName(q *member) bool {
 }
 
 const runningText = "a standby member that was powered on becomes a member"
+
+func namesOf(members []*member) (names []string) {
+	for _, m := range members {
+		names = append(names, m.display())
+	}
+	return names
+}

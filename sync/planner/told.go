@@ -78,13 +78,6 @@ func (s *steps) toldMember(m *member) tell.Member {
 	return t
 }
 
-func namesOf(members []*member) (names []string) {
-	for _, m := range members {
-		names = append(names, m.display())
-	}
-	return names
-}
-
 func (f *facts) toldNotFound(all []notFoundMember) (told []tell.NotFound) {
 	for i := range all {
 		told = append(told, tell.NotFound{Member: all[i].Member, Missing: all[i].missing, Hidden: all[i].hidden(), Named: f.names(&all[i].Member)})

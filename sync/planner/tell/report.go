@@ -34,3 +34,13 @@ func (r *report) addClone(who string, fault plan.Fault) {
 		r.cloneFaults = append(r.cloneFaults, plan.FaultOf{Who: who, Fault: fault})
 	}
 }
+
+// silent names these members.
+func (r *report) silent() (names []string) {
+	for i := range r.Members {
+		if m := &r.Members[i]; m.isSilent() {
+			names = append(names, m.display())
+		}
+	}
+	return names
+}

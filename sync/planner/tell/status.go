@@ -279,13 +279,3 @@ func (r *report) why(m *Member) (reason, message string) {
 
 // isSilent reports whether the member's VMware Tools ran since it was powered on, and don't any more, although it counts as ready.
 func (m *Member) isSilent() bool { return m.Ready && m.Reported && !m.Tools }
-
-// silent names these members.
-func (r *report) silent() (names []string) {
-	for i := range r.Members {
-		if m := &r.Members[i]; m.isSilent() {
-			names = append(names, m.display())
-		}
-	}
-	return names
-}
