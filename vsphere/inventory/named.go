@@ -2,8 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -156,35 +154,6 @@ func (o *objects) named(at *GroupFolder, entries []string) map[string][]string {
 		look(ref, unmanagedVM{name: m.Name, parent: m.Parent})
 	}
 	return found
-}
-
-// VMsAt returns the inventory paths of the VMs, without templates, that match a pattern of paths, in which * stands for any text without a slash. The
-// path of a folder stands for all VMs in it. It is for operators only, as plainVM is.
-func (n *Inventory) VMsAt(pattern string) (paths []string, err error) {
-	if _, err := path.Match(pattern, ""); err != nil || !strings.HasPrefix(pattern, "/") {
-		return nil, fmt.Errorf("%q: must be an inventory path or a pattern of one, such as '/DC0/vm/legacy/web-*'", pattern)
-	}
-	pattern = strings.TrimSuffix(pattern, "/")
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	look := func(x unmanagedVM) {
-		if x.template {
-			return
-		}
-		folder := n.objects.places.path(x.parent, "")
-		at := n.objects.places.path(x.parent, x.name)
-		if match, _ := path.Match(pattern, at); match || strings.TrimSuffix(folder, "/") == pattern {
-			paths = append(paths, at)
-		}
-	}
-	for _, x := range n.objects.unmanaged {
-		look(x)
-	}
-	for ref := range n.objects.members {
-		look(n.objects.machine(ref))
-	}
-	slices.Sort(paths)
-	return paths, nil
 }
 
 // matches reports whether a VM with the right name is also in the right place. The caller holds mu.
