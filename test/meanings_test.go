@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -251,6 +252,41 @@ func TestManyItemsOfANameMakeNoReadingLong(t *testing.T) {
 		} else {
 			t.Logf("%.0f calls a minute", each)
 		}
+	})
+}
+
+// Members' names in one folder are their lock, so a datacenter's name keeps its meaning as long as the datacenter exists.
+func TestADatacenterKeepsItsMeaningWhenAnotherGetsItsName(t *testing.T) {
+	inRig(t, vcsim.Config{Datacenters: 2}, func(t *testing.T, r *rig) {
+		value(r.AddTemplate("/DC1/vm", "vm-operator-template"))
+		s := r.serve(inDC0)
+		g := s.group("web", 1)
+		g.Spec.Placement.Datacenter = "DC1"
+		up(t, g)
+		ours := value(r.Find("/DC1")).String()
+		theirs := value(value(object.NewRootFolder(r.Admin().Client).CreateFolder(within(t), "theirs")).CreateDatacenter(within(t), "DC1")).Reference().String()
+		s.stop()
+		s = r.serve(inDC0)
+		g.URL = s.url
+		time.Sleep(time.Minute)
+		member := r.members()[0]
+		r.must(r.PowerOff(member.Path))
+		r.must(r.Destroy(member.Path))
+		until(t, g, "the member is back", func(a metacontroller.Answer) bool {
+			n := namedIn(a, "spec.placement.datacenter", "DC1")
+			return metacontroller.Running(a) && len(r.members()) == 1 && r.members()[0].Ref != member.Ref && n != nil && n.Object == ours && len(n.Ignored) == 1 && n.Ignored[0].Object == theirs
+		})
+		equal(t, r.names("/DC1/vm/vm-operator/default/web"), running(1))
+
+		other := s.group("other", 1) // of this process, which knows what the name meant
+		other.Spec.Placement.Datacenter = "DC1"
+		up(t, other)
+		equal(t, r.names("/DC1/vm/vm-operator/default/other"), []string{"other-0+"})
+		remove(t, other)
+		r.must(r.SetName("/DC1", "DC2"))
+		g.Scale(2)
+		up(t, g)
+		equal(t, r.names("/DC2/vm/vm-operator/default/web"), running(2))
 	})
 }
 

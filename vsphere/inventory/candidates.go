@@ -38,7 +38,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
 	}
 	asked, _ := n.requesters.of(ref.Namespace, ref.Name)
-	at := n.folders.groupFolder(asked.placement)
+	at := n.folders.groupFolder(asked.placement, n.Meanings.Of(asked.uid))
 	if fault := at.refusal(ref); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}
@@ -100,7 +100,7 @@ func (n *Inventory) unreadForPreview(ref plan.Ref, home plan.Home, entries []str
 	if !n.known || n.folders.own == nil {
 		return nil
 	}
-	n.adopter.candidatesOf(ref, n.folders.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
+	n.adopter.candidatesOf(ref, n.folders.groupFolder(home, n.Meanings.Of(ref.UID)), entries, func(group types.UID, moRef string) *Machine {
 		m := n.wholeForPreview(group, moRef)
 		if m == nil {
 			refs = append(refs, VMRef(moRef))

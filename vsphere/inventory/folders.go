@@ -93,7 +93,7 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 	case n.folders.own == nil:
 		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
 	}
-	f := n.folders.groupFolder(placement)
+	f := n.folders.groupFolder(placement, n.Meanings.Of(ref.UID))
 	if fault := f.refusal(ref); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}

@@ -18,18 +18,26 @@ type folders struct {
 	objects    *objects
 	requesters *requesters
 	settings   *Settings
-	own        *GroupFolder // of the settings, or of the last settings that could be looked up; nil before the first
+	// datacenters are all, during lookUpPlacements.
+	datacenters []naming.Candidate
+	own         *GroupFolder // of the settings, or of the last settings that could be looked up; nil before the first
 }
 
-// groupFolder returns where the folders of a placement are. The settings must be known. The caller holds mu.
-func (fs *folders) groupFolder(placement plan.Home) *GroupFolder {
+// groupFolder returns where the folders of a placement are, of which a group's records say what names in it meant. The settings must be known. The caller
+// holds mu.
+func (fs *folders) groupFolder(placement plan.Home, recorded []v1alpha1.NamedObject) *GroupFolder {
 	if placement == (plan.Home{}) {
 		return fs.own
 	}
-	if f := fs.requesters.folderOf(placement); f != nil {
+	f := fs.requesters.folderOf(placement)
+	if f != nil && f.datacenter != "" {
 		return f
 	}
-	return fs.lookUp(placement, nil)
+	if before := naming.Recorded(recorded, datacenterField.Flag, "", placement.Datacenter); before != nil {
+		was := naming.RefOf(before.Object).Value
+		f = &GroupFolder{datacenter: was, VMFolder: fs.objects.places.vmFolder(was), meaning: *before, recorded: true}
+	}
+	return fs.lookUp(placement, f)
 }
 
 // keepPlacement keeps the result of a lookup for groupFolder, until a place changes. The caller holds mu.
@@ -40,17 +48,18 @@ func (fs *folders) keepPlacement(f *GroupFolder) {
 }
 
 // lookUp finds a placement among the known places. old is the result of the last lookup, or nil: its datacenter is used again, even if it was
-// renamed since, or another one has its name now. The caller holds mu.
+// renamed since, or another one has its name now, because members' names are a lock only within one folder. The caller holds mu.
 func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement}
 	if placement.Datacenter == "" {
 		f.datacenter, f.name, f.VMFolder = fs.own.datacenter, fs.own.name, fs.own.VMFolder
 	} else if kept, is := fs.objects.keptDatacenter(old); is {
 		f.datacenter, f.name, f.VMFolder = old.datacenter, kept, old.VMFolder
-	} else if err := fs.objects.lookUpDatacenter(f); err != nil {
+	} else if err := fs.lookUpDatacenter(f, old); err != nil {
 		f.fault = &err.Fault
 		return f
 	}
+	f.meaning, f.recorded = fs.meaningOf(f)
 	if f.Path = fs.pathOf(placement.Folder); f.Path == nil {
 		f.fault = forbidden(placement.Folder)
 		return f
@@ -101,22 +110,53 @@ func (o *objects) keptDatacenter(old *GroupFolder) (name string, is bool) {
 	return naming.Unescape(p.Name), is
 }
 
-// lookUpDatacenter finds the datacenter of a placement and its VM folder, and sets them in f. The caller holds mu.
-func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
-	var all []Place
-	var candidates []naming.Candidate
+// meaningOf is the record of what the name of a placement's datacenter means, if it is to be recorded. The caller holds mu.
+func (fs *folders) meaningOf(f *GroupFolder) (means v1alpha1.NamedObject, recorded bool) {
+	if f.placement.Datacenter == "" {
+		return means, false
+	}
+	all := fs.allDatacenters()
+	i := slices.IndexFunc(all, func(c naming.Candidate) bool { return c.Ref.Value == f.datacenter })
+	if i < 0 {
+		return means, false
+	}
+	return naming.Meaning(datacenterField.Flag, "", f.placement.Datacenter, all, naming.Matching(f.placement.Datacenter, all), i)
+}
+
+// allDatacenters is objects.datacenters, which all lookups of lookUpPlacements share. The caller holds mu.
+func (fs *folders) allDatacenters() []naming.Candidate {
+	if fs.datacenters != nil {
+		return fs.datacenters
+	}
+	return fs.objects.datacenters()
+}
+
+// datacenters returns all datacenters, in the order of their moRefs. The caller holds mu.
+func (o *objects) datacenters() (all []naming.Candidate) {
 	for _, p := range o.places.byRef {
 		if p.Kind == "Datacenter" {
-			all = append(all, p)
-			candidates = append(candidates, o.asCandidate(p))
+			all = append(all, o.asCandidate(p))
 		}
 	}
-	i, err := datacenterField.Choose(f.placement.Datacenter, candidates)
+	slices.SortFunc(all, func(a, b naming.Candidate) int { return strings.Compare(a.Ref.Value, b.Ref.Value) })
+	return all
+}
+
+// lookUpDatacenter finds the datacenter of a placement and its VM folder, and sets them in f. old says what the name meant before; it can be nil. The caller
+// holds mu.
+func (fs *folders) lookUpDatacenter(f, old *GroupFolder) *vcfault.Error {
+	all, name := fs.allDatacenters(), f.placement.Datacenter
+	var meant *naming.Meant
+	if old != nil && old.recorded {
+		f.meaning, f.recorded = old.meaning, true
+		meant = naming.NewMeant([]v1alpha1.NamedObject{old.meaning})
+	}
+	i, err := datacenterField.Pick(meant, "", name, all, naming.Matching(name, all))
 	if err != nil {
 		return vcfault.Classify("", err)
 	}
-	f.datacenter, f.name = all[i].MoRef, naming.Unescape(all[i].Name)
-	if f.VMFolder = o.places.vmFolder(f.datacenter); f.VMFolder == "" {
+	f.datacenter, f.name = all[i].Ref.Value, naming.Last(all[i].Path)
+	if f.VMFolder = fs.objects.places.vmFolder(f.datacenter); f.VMFolder == "" {
 		return vcfault.ForOperator(vcfault.ReasonFolderNotFound, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
 	return nil
@@ -147,6 +187,8 @@ func (fs *folders) lookUpPlacements(w *changes) {
 		return
 	}
 	fs.lookUpRoot(w)
+	fs.datacenters = fs.objects.datacenters()
+	defer func() { fs.datacenters = nil }()
 	if fs.requesters.lookUpAgain(fs.lookUp) {
 		w.fire[""] = true
 	}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"strings"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -28,6 +29,9 @@ type GroupFolder struct {
 	// reserved is the namespace whose groups can't have this placement, because their folders would contain the server's own folder.
 	reserved string
 	fault    *plan.Fault
+	// meaning is what the name of the placement's datacenter means, if that is to be recorded.
+	meaning  v1alpha1.NamedObject
+	recorded bool
 }
 
 // sameAs compares the results of two lookups without Root, because the stream reports the content of a new root folder anyway.

@@ -74,11 +74,11 @@ func (q *requesters) folderOf(placement plan.Home) *GroupFolder {
 	return q.placements[placement]
 }
 
-// keep keeps the result of a lookup until a place changes.
+// keep keeps the result of a lookup until a place changes, or until a group says which datacenter is meant.
 func (q *requesters) keep(f *GroupFolder) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.placements[f.placement] == nil {
+	if old := q.placements[f.placement]; old == nil || old.datacenter == "" {
 		q.placements[f.placement] = f
 	}
 }

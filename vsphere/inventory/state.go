@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // State returns what is known of a group. It answers from memory, without a call or a wait, and with few allocations. It remembers that the
@@ -53,7 +54,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	var at *GroupFolder
 	if n.folders.own != nil {
-		at = n.folders.groupFolder(placement)
+		at = n.folders.groupFolder(placement, named)
 	}
 	if len(others) > 0 {
 		s.VMs, s.Strays = n.weigh(ref, s.VMs, others, &ask, n.foldersOf(ref, at), at == nil)
@@ -82,6 +83,9 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Free = n.objects.free(s.Folder, ask.Taken)
 	s.Target = n.folders.target(at, &ask)
 	template, means := n.template(at, ask.Template, named)
+	if before := naming.Recorded(named, datacenterField.Flag, "", at.placement.Datacenter); at.recorded && (before == nil || !before.Equal(&at.meaning)) {
+		means = append(slices.Clone(means), at.meaning)
+	}
 	if s.Template = template; len(s.Names) == 0 {
 		s.Names = means
 	} else {

@@ -71,6 +71,8 @@ func isNamed(spec *v1alpha1.VmGroupSpec, x *v1alpha1.NamedObject) bool {
 	switch x.Field {
 	case "spec.template":
 		return x.Name == spec.Template
+	case "spec.placement.datacenter":
+		return x.Name == p.Datacenter
 	case "spec.placement.pool":
 		return x.Name == p.Pool
 	case "spec.placement.zones":
