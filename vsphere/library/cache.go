@@ -322,13 +322,18 @@ func (s *Cache) Resolve(ctx context.Context, text string, before *v1alpha1.Named
 	if refused != nil {
 		return Source{}, nil, refused
 	}
-	l := of[items[i].ID]
+	l := s.examined(ctx, of[items[i].ID])
+	return l.found, l.pending, l.err
+}
+
+// examined adds why a deployment would fail, or that one is needed, to an OVF that was not deployed yet.
+func (s *Cache) examined(ctx context.Context, l looked) looked {
 	if l.pending != nil {
 		if l.err = s.ovfs.Examine(ctx, l.pending); l.err == nil {
 			l.err = awaiting(l.pending)
 		}
 	}
-	return l.found, l.pending, l.err
+	return l
 }
 
 // idsOf returns the id of the item that a name meant, if it meant one.
@@ -391,11 +396,7 @@ func (s *Cache) ReadForPreview(ctx context.Context, text string, before *v1alpha
 	items, of, err := s.look(ctx, text, idsOf(before))
 	seen.take(items, vcfault.Classify("", err))
 	for id, l := range of {
-		if l.pending != nil {
-			if l.err = s.ovfs.Examine(ctx, l.pending); l.err == nil {
-				l.err = awaiting(l.pending)
-			}
-		}
+		l = s.examined(ctx, l)
 		seen.sources[id] = &source{sought: true}
 		seen.sources[id].take(l, vcfault.Classify("", l.err))
 	}
@@ -440,9 +441,7 @@ func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template
 		if of == nil {
 			of = &source{}
 		}
-		if !of.fill(t, text, complete) && t.Fault == nil {
-			t.Fault = reading(text)
-		}
+		of.fill(t, text, complete)
 	}
 	return means
 }
@@ -586,12 +585,14 @@ func (s *Cache) takeReading(ctx context.Context, x *cachedName, text string, mea
 		case is:
 			failed = vcfault.Classify("", l.err)
 		case fault == nil || final(fault): // the item doesn't have the name
-			if slices.Contains(meant, id) {
-				src.sought = true
+			if slices.Contains(meant, id) && !src.sought {
+				src.sought, news = true, true
 			}
 			continue
 		}
-		src.sought = src.sought || is
+		if is && !src.sought {
+			src.sought, news = true, true
+		}
 		if l.pending != nil && failed == nil {
 			failed = s.deploy(ctx, x, src, l.pending)
 		}
