@@ -342,7 +342,7 @@ var defects = []defect{
 		"return before != nil && c.Ref.String() == before.Object })", "return false })",
 		[]layer{through("KeepsItsMeaning")}},
 	{"names: a template takes the name of a content library's item that is meant", "vsphere/inventory/templates.go",
-		"} else if before != nil && naming.RefOf(before.Object).Type != session.VMType {", "} else if false {",
+		"before != nil && naming.RefOf(before.Object).Type != session.VMType {", "before != nil && false && naming.RefOf(before.Object).Type != session.VMType {",
 		[]layer{through("KeepsItsMeaning")}},
 	{"names: an item takes the place of a template that is a VM for its patches", "vsphere/library/cache.go",
 		"outside := before != nil && naming.RefOf(before.Object).Type != ItemType", "outside := false",
