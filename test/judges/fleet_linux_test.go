@@ -33,12 +33,6 @@ import (
 // alerts are tested with written series (testdata/alerts.yaml).
 func TestAlertsFireForRealServers(t *testing.T) {
 	all, failing := debians(t), []string{"one", "two", "three", "four", "five", "six"}
-	each := func(alert string) (of []string) {
-		for _, name := range failing {
-			of = append(of, alert+" shop/"+name)
-		}
-		return of
-	}
 	for name, story := range map[string]struct {
 		clone time.Duration
 		pods  []string
@@ -67,7 +61,52 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			f.until(30)
 			hide(f, web, 1, 2)
 			f.until(110)
-		}, []firing{{30, nil}, {33, nil}, {50, []string{"VmGroupMembersUnavailable shop/web"}}, {105, []string{"VmGroupMembersUnavailable shop/web", "VmGroupPending shop/web"}}}},
+		}, []firing{{30, nil}, {33, nil}, {50, []string{"VmGroupHostUnreachable"}}, {105, []string{"VmGroupHostUnreachable"}}}},
+		"the password is changed, and changed back, while one group is blocked": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.group("shop", "lacking", 2).Spec.Template = "missing"
+			for _, name := range failing {
+				f.group("bank", name, 1)
+			}
+			f.until(30)
+			was, _ := f.URL().User.Password()
+			f.SetPassword("another")
+			f.DropSessions()
+			f.until(60)
+			f.SetPassword(was)
+			f.until(100)
+		}, []firing{{29, []string{"VmGroupBlocked shop/lacking"}}, {35, []string{"VmGroupBlocked shop/lacking"}}, {45, []string{"VmGroupBlocked shop/lacking", "VmGroupVCenterUnknown"}},
+			{59, []string{"VmGroupBlocked shop/lacking", "VmGroupVCenterUnknown"}}, {95, []string{"VmGroupBlocked shop/lacking"}}}},
+		"all hosts are down for half an hour": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			for _, name := range failing {
+				f.group("shop", name, 2)
+			}
+			f.until(20)
+			setHosts(f, false)
+			f.until(50)
+			setHosts(f, true)
+			f.until(70)
+		}, []firing{{20, nil}, {24, nil}, {28, []string{"VmGroupHostUnreachable"}}, {49, []string{"VmGroupHostUnreachable"}}, {55, nil}, {69, nil}}},
+		"a guest hangs": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.group("shop", "web", 2)
+			f.until(10)
+			const hangs = "/DC0/vm/vm-operator/shop/web/web-0"
+			must.Succeed(f.t, f.SetTools(hangs, true))
+			f.until(20)
+			must.Succeed(f.t, f.SetTools(hangs, false))
+			f.until(50)
+			must.Succeed(f.t, f.SetTools(hangs, true))
+			f.until(60)
+		}, []firing{{20, nil}, {33, nil}, {40, []string{"VmGroupToolsSilent shop/web"}}, {52, nil}, {60, nil}}},
+		"Metacontroller dies for an hour while a group is blocked": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.group("shop", "lacking", 2).Spec.Template = "missing"
+			f.group("bank", "db", 2)
+			f.until(30)
+			f.called = ""
+			f.until(90)
+			f.called = "a"
+			f.until(110)
+		}, []firing{{29, []string{"VmGroupBlocked shop/lacking"}}, {33, []string{"VmGroupBlocked shop/lacking"}}, {37, []string{"VmGroupBlocked shop/lacking", "VmGroupMetacontrollerSilent"}},
+			{89, []string{"VmGroupBlocked shop/lacking", "VmGroupMetacontrollerSilent"}}, {95, []string{"VmGroupBlocked shop/lacking"}}, {109, []string{"VmGroupBlocked shop/lacking"}}}},
 		"blocked groups": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
 			lacking, edited := f.group("shop", "lacking", 2), f.group("bank", "edited", 2)
 			lacking.Spec.Template = "missing"
@@ -77,8 +116,8 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			edited.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 2 })
 			lacking.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "vm-operator-template" })
 			f.until(90)
-		}, []firing{{3, nil}, {29, []string{"VmGroupBlocked shop/lacking", "VmGroupMembersUnavailable shop/lacking"}},
-			{55, []string{"VmGroupBlocked bank/edited", "VmGroupBlocked shop/lacking", "VmGroupMembersUnavailable shop/lacking"}}, {85, nil}}},
+		}, []firing{{3, nil}, {29, []string{"VmGroupBlocked shop/lacking"}},
+			{55, []string{"VmGroupBlocked bank/edited", "VmGroupBlocked shop/lacking"}}, {85, nil}}},
 		"a blocked group without the metrics of each group": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
 			f.end("a")
 			f.start("a", false)
@@ -95,7 +134,7 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			f.until(100)
 			f.HealTasks()
 			f.until(130)
-		}, []firing{{20, nil}, {90, slices.Concat([]string{"VmGroupActionsFail"}, each("VmGroupMembersUnavailable"), each("VmGroupPending"))}, {130, nil}}},
+		}, []firing{{20, nil}, {90, []string{"VmGroupSiteTrouble"}}, {130, nil}}},
 		"groups wait for slots": {9 * time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
 			f.group("shop", "one", 90)
 			f.group("shop", "two", 90)
@@ -120,7 +159,7 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			f.end("b")
 			f.called = ""
 			f.until(200)
-		}, []firing{{30, nil}, {50, []string{"VmGroupMetacontrollerSilent"}}, {85, []string{"VmGroupMetacontrollerSilent"}}, {95, nil}, {119, nil}, {125, nil}, {180, nil}, {195, []string{"VmGroupServerAbsent"}}}},
+		}, []firing{{23, nil}, {30, []string{"VmGroupMetacontrollerSilent"}}, {50, []string{"VmGroupMetacontrollerSilent"}}, {85, []string{"VmGroupMetacontrollerSilent"}}, {95, nil}, {119, nil}, {125, nil}, {180, nil}, {195, []string{"VmGroupServerAbsent"}}}},
 		"keys end, can't be read, and don't fit": {time.Minute, []string{"a"}, func(t *testing.T, f *fleet) {
 			cert, key := expiring(t, f.began.Add(7*24*time.Hour+30*time.Minute))
 			token := filepath.Join(t.TempDir(), "token")
@@ -213,4 +252,14 @@ func hide(f *fleet, g *metacontroller.Group, ordinals ...int) {
 		f.Hide(vim.ManagedObjectReference{Type: "VirtualMachine", Value: g.Status.Members[n].MoRef})
 	}
 	f.DropSessions()
+}
+
+// setHosts has vCenter lose, or find again, the hosts of all members.
+func setHosts(f *fleet, connected bool) {
+	f.t.Helper()
+	for _, host := range []string{"/DC0/host/DC0_C0/DC0_C0_H0", "/DC0/host/DC0_C0/DC0_C0_H1", "/DC0/host/DC0_C0/DC0_C0_H2"} {
+		if _, err := f.Find(host); err == nil {
+			must.Succeed(f.t, f.SetConnected(host, connected))
+		}
+	}
 }

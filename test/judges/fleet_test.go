@@ -221,7 +221,7 @@ func (f *fleet) tests(want []firing) string {
 	}
 	text.WriteString("  promql_expr_test:\n")
 	for _, w := range want {
-		fmt.Fprintf(&text, "  - expr: count by (alertname, namespace, group, pod) (ALERTS{alertstate=\"firing\"})\n    eval_time: %dm\n    exp_samples:\n", w.minute)
+		fmt.Fprintf(&text, "  - expr: group by (alertname, namespace, group, pod) (ALERTS{alertstate=\"firing\"})\n    eval_time: %dm\n    exp_samples:\n", w.minute)
 		for _, alert := range w.alerts {
 			name, of, _ := strings.Cut(alert, " ")
 			namespace, group, is := strings.Cut(of, "/")
