@@ -239,6 +239,11 @@ func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
 	if seen < 130 {
 		t.Fatalf("found only %d conditions and reasons", seen)
 	}
+	for _, name := range plan.SiteReasons() { // the alert about the site has no more than the reason
+		if !known[plan.Help(name)] {
+			t.Errorf("sync/plan/trouble.go: troubleshooting.md has no anchor for %s", name)
+		}
+	}
 }
 
 func TestEveryAlertLinksToItsSectionInTroubleshooting(t *testing.T) {

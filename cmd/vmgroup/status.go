@@ -280,6 +280,15 @@ func statusTable(out io.Writer, s *page.Status, columns int, less brevity) {
 		say(2, "%s: %s", why.Reason, s.VCenter.Message)
 		todo(2, why.Todo)
 	}
+	for _, h := range s.Hosts {
+		named := h.Groups[:min(3, len(h.Groups))]
+		whom := strings.Join(named, ", ")
+		if left := h.Of - len(named); left > 0 {
+			whom += fmt.Sprintf(" and %d more", left)
+		}
+		say(0, "vCenter can't reach %s on %s%s: %s", plan.Count(h.Members, "member"), cmp.Or(h.Host, "a host that isn't known"), since(h.Since), whom)
+		todo(2, "look at the host, and at its storage (docs/troubleshooting.md#vmgrouphostunreachable)")
+	}
 	if s.Incomplete {
 		say(0, "Groups may be missing below: vCenter's inventory is unknown.")
 	}

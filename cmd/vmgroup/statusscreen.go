@@ -66,6 +66,7 @@ func statusGroups(w io.Writer, s *page.Status, columns int, less brevity) {
 		kind
 		whom           []string
 		ready, desired int
+		vms            int // of groups that this replica isn't called for
 		since          time.Time
 	}
 	var all []*alike
@@ -89,6 +90,7 @@ func statusGroups(w io.Writer, s *page.Status, columns int, less brevity) {
 		}
 		a := all[at]
 		a.whom, a.ready, a.desired = append(a.whom, g.Namespace+"/"+g.Name), a.ready+g.Ready, a.desired+g.Desired
+		a.vms += g.VMs
 		if g.Since.Before(a.since) {
 			a.since = g.Since
 		}
@@ -103,7 +105,11 @@ func statusGroups(w io.Writer, s *page.Status, columns int, less brevity) {
 		if less >= oneLineEach {
 			most, what = 1, plan.Bounded(what, max(20, columns/3))
 		}
-		rows = append(rows, []string{state, plan.AtMost(a.whom, most), fmt.Sprintf("%d of %d", a.ready, a.desired), what})
+		ready := fmt.Sprintf("%d of %d", a.ready, a.desired)
+		if a.vms > 0 {
+			ready = plan.Count(a.vms, "VM")
+		}
+		rows = append(rows, []string{state, plan.AtMost(a.whom, most), ready, what})
 	}
 	if len(rows) > 1 {
 		table(w, rows, columns)

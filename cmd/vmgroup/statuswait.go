@@ -69,7 +69,7 @@ func (s *statusSettings) progress(status *page.Status) (line string, done, stall
 		return fmt.Sprintf("%s/%s: waiting for vCenter: %s", g.Namespace, g.Name, status.VCenter.Message), false, false
 	}
 	switch g.State {
-	case "Running":
+	case "Running", "Tools silent": // the latter is ready, too
 		return line, !g.Deleting, false
 	case "Error", "Paused", "Update held":
 		return line, false, true

@@ -108,3 +108,17 @@ func TestStatusTakesAsManyLinesAsTheScreenHas(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusNamesAHostThatIsDownAndCountsTheVMsOfGroupsThatAreNotCalled(t *testing.T) {
+	s := page.Status{Called: true, VCenter: page.VCenterStatus{Known: true}, Hosts: []page.HostStatus{{Host: "esx-3", Members: 14, Of: 12, Groups: []string{"a/a", "b/b", "c/c", "d/d"}}}, Of: 2,
+		Groups: []page.GroupStatus{{Namespace: "shop", Name: "web", State: "Unreachable", Ready: 2, Desired: 3, Message: "skipped"}, {Namespace: "shop", Name: "other", State: "Not called", VMs: 3}}}
+	var out strings.Builder
+	if err := statusScreen(&out, &s, time.Time{}, 200, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"vCenter can't reach 14 members on esx-3: a/a, b/b, c/c and 9 more", "shop/web    2 of 3", "shop/other  3 VMs"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, out.String())
+		}
+	}
+}

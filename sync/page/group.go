@@ -200,7 +200,7 @@ func (b *groupBody) noNext() string {
 				return "None: " + b.Faults[i].Message + "."
 			}
 		}
-	case stateRunning:
+	case stateRunning, stateSilent:
 		if len(b.Running) == 0 && b.waitsFor() == "" {
 			return "None: the group is as its spec says."
 		}
@@ -268,10 +268,10 @@ func (p *Page) membersOf(g *plan.Report) []member {
 	return all
 }
 
-// lastSeen returns when the server missed a member that vCenter doesn't show; zero for others.
+// lastSeen returns when the server missed a member that vCenter doesn't show or reach; zero for others.
 func lastSeen(m *v1alpha1.Member) time.Time {
 	switch m.Reason {
-	case plan.ReasonMemberVanished, plan.ReasonMemberNotSeen, plan.ReasonMemberGivenUp:
+	case plan.ReasonMemberVanished, plan.ReasonMemberNotSeen, plan.ReasonMemberGivenUp, plan.ReasonUnreachable:
 		if !m.VanishedAt.IsZero() {
 			return m.VanishedAt.Time
 		}
@@ -294,7 +294,10 @@ func memberState(m *v1alpha1.Member) (class, word string) {
 	case "NoLease":
 		return "other", "Not known"
 	}
-	if m.Ready {
+	switch {
+	case m.Ready && m.Reason == plan.ReasonToolsSilent:
+		return "pending", "Ready, silent"
+	case m.Ready:
 		return "running", "Ready"
 	}
 	return "pending", "Not ready"

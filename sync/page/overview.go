@@ -37,6 +37,8 @@ type overviewBody struct {
 	Pages   pages
 	Recent  []recentAction
 	Matches int
+	// Hosts are those on which vCenter can't reach members, of all groups.
+	Hosts []lostHost
 	// Folded is how many running groups aren't listed, because there is nothing to report about them.
 	Folded int
 	// NotCalled reports whether the overview lists, or was asked for, groups that this replica isn't called for.
@@ -86,14 +88,16 @@ type state struct{ Key, Word, Meaning string }
 
 var (
 	stateError     = state{"error", "Error", "waits for an operator"}
+	stateLost      = state{"lost", "Unreachable", "vCenter can't reach members"}
 	statePending   = state{"pending", "Pending", "in progress"}
 	stateHeld      = state{"held", "Update held", "runs; members differ from the spec"}
 	statePaused    = state{"paused", "Paused", "spec.paused: nothing is changed"}
+	stateSilent    = state{"silent", "Tools silent", "runs; guests may hang"}
 	stateNotCalled = state{"other", "Not called", "this replica isn't called for it"}
 	stateRunning   = state{"running", "Running", "as the spec says"}
 
 	// states are in the order in which groups are listed: first those that wait for an operator.
-	states = []state{stateError, statePending, stateHeld, statePaused, stateNotCalled, stateRunning}
+	states = []state{stateError, stateLost, statePending, stateSilent, stateHeld, statePaused, stateNotCalled, stateRunning}
 )
 
 func stateOf(r *plan.Report) state {
@@ -108,8 +112,12 @@ func stateOf(r *plan.Report) state {
 		return stateError
 	case has(v1alpha1.ConditionPaused):
 		return statePaused
+	case phase == v1alpha1.PhasePending && has(v1alpha1.ConditionMembersUnreachable):
+		return stateLost
 	case phase == v1alpha1.PhasePending:
 		return statePending
+	case has(v1alpha1.ConditionToolsSilent):
+		return stateSilent
 	case has(v1alpha1.ConditionUpdateHeld):
 		return stateHeld
 	}
@@ -133,8 +141,8 @@ type row struct {
 	Ready, Desired                          int
 	Message                                 string
 	Reasons                                 []reason
-	// VMs says how many VMs the group has, if this replica knows nothing else about it.
-	VMs string
+	// VMs is how many VMs the group has, if this replica knows nothing else about it.
+	VMs int
 	// Activity summarizes the running steps.
 	Activity string
 	// AsOf is when this replica was last called for the group, if it no longer is.
@@ -149,7 +157,7 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 		shown, folded = shown[:len(shown)-n], n // they are the last ones
 	}
 	body := overviewBody{Folded: folded, Health: p.healthOf(&seen.health), Calls: p.callsOf(&seen), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
-		Matches: len(shown), Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent,
+		Matches: len(shown), Hosts: seen.hosts, Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent,
 		NotCalled: counts[stateNotCalled.Key] > 0 || f.State == stateNotCalled.Key}
 	for _, g := range shown[body.Pages.from:body.Pages.to] {
 		body.Rows = append(body.Rows, p.rowOf(g))
@@ -161,7 +169,7 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, http.StatusOK, "overview", frame{Title: title, Live: true, Section: "groups", Body: body})
 }
 
-// choose returns the groups that match, first those that wait for an operator, and how many match in each state.
+// choose returns the groups that match, first those that wait for an operator, and of each state those that serve least, and how many match in each state.
 func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[string]int) {
 	ofAll := f
 	ofAll.State = ""
@@ -178,7 +186,7 @@ func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[s
 		}
 	}
 	slices.SortStableFunc(shown, func(a, b *plan.Report) int {
-		return cmp.Compare(slices.Index(states, stateOf(a)), slices.Index(states, stateOf(b)))
+		return cmp.Or(cmp.Compare(slices.Index(states, stateOf(a)), slices.Index(states, stateOf(b))), cmp.Compare(served(a), served(b)))
 	})
 	return shown, counts
 }
@@ -206,14 +214,14 @@ func (p *Page) rowOf(g *plan.Report) row {
 		r.AsOf = g.LastCall
 	}
 	if g.Phase == "" {
-		r.VMs = plan.Count(r.Desired, "VM")
+		r.VMs, r.Ready, r.Desired = len(g.Members), 0, 0 // whether they are ready isn't known
 	}
 	for i := range g.Faults {
 		name := g.Faults[i].Reason
 		if g.PhaseBefore != "" && g.Faults[i].Condition == v1alpha1.ConditionVCenterReachable {
 			continue // the page says that above all groups
 		}
-		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
+		if (g.Faults[i].Blocks() || g.Faults[i].Condition == v1alpha1.ConditionToolsSilent) && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
 			r.Reasons = append(r.Reasons, p.manual.reasonOf(name, g.Finalizing))
 		}
 	}

@@ -299,6 +299,7 @@ type seen struct {
 	health plan.Health
 	calls  plan.Calls
 	recent []recentAction
+	hosts  []lostHost
 }
 
 // freshFor is how long facts are reused: the server lists the groups at most once in that time, however many users look.
@@ -311,7 +312,7 @@ func (p *Page) look() seen {
 	if now := time.Now(); now.After(f.until) {
 		f.groups, f.known = p.cfg.Source.Groups()
 		f.slots, f.health, f.calls = p.cfg.Source.Slots(), p.cfg.Source.Health(), p.cfg.Source.Calls()
-		f.recent = newest(f.groups)
+		f.recent, f.hosts = newest(f.groups), hostsOf(f.groups)
 		f.until = time.Now().Add(freshFor)
 	}
 	return f.seen

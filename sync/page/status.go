@@ -33,6 +33,8 @@ type Status struct {
 	Started time.Time `json:"started,omitzero"`
 	// Of is the number of groups that match; Groups has the first of them.
 	Of int `json:"of,omitempty"`
+	// Hosts are the hosts on which vCenter can't reach members. Only an overview has them.
+	Hosts []HostStatus `json:"hosts,omitempty"`
 	// Groups are the groups that match, first those that wait for an operator; in the status of a group, that group with its Detail.
 	Groups []GroupStatus `json:"groups"`
 	// Recent are the latest actions that ended, the newest first.
@@ -47,6 +49,15 @@ type VCenterStatus struct {
 	Since   time.Time `json:"since,omitzero"` // since when the state is not known
 	Message string    `json:"message,omitempty"`
 	Why     []Why     `json:"why,omitempty"`
+}
+
+// HostStatus is a host on which vCenter can't reach members: it may be down.
+type HostStatus struct {
+	Host    string    `json:"host,omitempty"` // empty if it isn't known
+	Members int       `json:"members"`
+	Groups  []string  `json:"groups"`         // the first of Of
+	Of      int       `json:"of"`             // how many groups there are
+	Since   time.Time `json:"since,omitzero"` // when the first of the members was no longer ready
 }
 
 // Why is a reason, and what to do about it; empty if the documents don't say.
@@ -67,6 +78,7 @@ type GroupStatus struct {
 	Deleting   bool         `json:"deleting,omitempty"`
 	Ready      int          `json:"ready"`
 	Desired    int          `json:"desired"`
+	VMs        int          `json:"vms,omitempty"` // the number of VMs, of a group that this replica isn't called for: whether these are ready isn't known
 	Message    string       `json:"message"`
 	Activity   string       `json:"activity,omitempty"`
 	AsOf       time.Time    `json:"asOf,omitzero"` // when this replica was last called for the group, if it no longer is
@@ -163,6 +175,13 @@ func (p *Page) status(body any) Status {
 			s.Called = s.Called || seen.groups[i].Lease
 		}
 		s.Recent = recentStatus(b.Recent)
+		for _, h := range b.Hosts {
+			is := HostStatus{Host: h.Name, Members: h.Members, Of: h.Of, Since: h.Since}
+			for _, g := range h.Groups {
+				is.Groups = append(is.Groups, g.Name)
+			}
+			s.Hosts = append(s.Hosts, is)
+		}
 	case groupBody:
 		s.VCenter, s.Called = b.Health.status(), b.Report.Lease
 		s.LastCall, s.Silent, s.Started = b.Calls.Last, b.Calls.Missing(), b.Calls.Began
@@ -181,7 +200,7 @@ func (h *health) status() VCenterStatus {
 
 func (r *row) status() GroupStatus {
 	return GroupStatus{Namespace: r.Namespace, Name: r.Name, State: r.State.Word, Meaning: r.State.Meaning, Since: r.Since, Deleting: r.Deleting,
-		Ready: r.Ready, Desired: r.Desired, Message: r.Message, Activity: r.Activity, AsOf: r.AsOf, Why: whyOf(r.Reasons)}
+		Ready: r.Ready, Desired: r.Desired, VMs: r.VMs, Message: r.Message, Activity: r.Activity, AsOf: r.AsOf, Why: whyOf(r.Reasons)}
 }
 
 func (b *groupBody) detail() *GroupDetail {

@@ -220,9 +220,10 @@ type FaultReport struct {
 }
 
 // Blocks reports whether the fault keeps the group from reaching its spec. MembersDiffer doesn't: an update changes the members, or another
-// condition says what the update waits for. UserDataUnrecognized doesn't: members get the user data anyway.
+// condition says what the update waits for. UserDataUnrecognized doesn't: members get the user data anyway. Nor does ToolsSilent: its members are ready.
 func (f *FaultReport) Blocks() bool {
-	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged && f.Condition != v1alpha1.ConditionUserDataUnrecognized
+	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged && f.Condition != v1alpha1.ConditionUserDataUnrecognized &&
+		f.Condition != v1alpha1.ConditionToolsSilent
 }
 
 // PlanReport is a plan: the steps that it wanted, each with its reason.
@@ -302,6 +303,9 @@ func (g *Listed) Report(known bool) Report {
 		r.Members[i] = v1alpha1.Member{Name: MemberName(g.Name, vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
 			Host: vm.Host, Revision: vm.Revision, Reason: reasonNoLease,
 			Message: "only the replica that Metacontroller calls for the group knows whether the member is ready"}
+		if !vm.Reachable {
+			r.Members[i].Reason, r.Members[i].Message = ReasonUnreachable, Joined("the VM is "+vm.Unreachable, AsLastKnown)
+		}
 		if vm.Name != r.Members[i].Name {
 			r.Members[i].VMName = Printable(vm.Name)
 		}
