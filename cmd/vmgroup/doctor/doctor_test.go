@@ -161,6 +161,9 @@ func TestEachBrokenControlPlaneIsNamed(t *testing.T) {
 		"never called": {func(s *stage) {
 			s.answer.Status.Called, s.answer.Status.Silent, s.answer.Status.Started = false, true, now.Add(-time.Hour)
 		}, Fail, []string{"Metacontroller calls the hooks", "not since the server started at 2026-11-30 02:00:00 UTC", "delete none"}},
+		"not called yet": {func(s *stage) {
+			s.answer.Status.Called, s.answer.Status.Started = false, now.Add(-time.Second)
+		}, Warn, []string{"Metacontroller calls the hooks", "not since the server started", "Wait a minute"}},
 		"a label of no install": {func(s *stage) {
 			s.set(groupsCRD+"/web", "metadata.labels", obj("vm.codeconnect.vmworld.com/vcenter", "west"))
 		}, Warn, []string{"selected by a CompositeController", "none selects shop/web"}},

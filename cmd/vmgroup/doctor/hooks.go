@@ -37,7 +37,7 @@ func (x *examination) hooks() {
 	if x.deployment == nil {
 		return
 	}
-	asked, called := false, false
+	asked, called, starting := false, false, false
 	var silent []string
 	for i := range x.pods {
 		p := &x.pods[i]
@@ -63,7 +63,7 @@ func (x *examination) hooks() {
 			if s.Called && !s.Silent {
 				called = true
 			} else if len(s.Groups) > 0 {
-				silent = append(silent, p.Metadata.Name+": "+lastCall(s))
+				silent, starting = append(silent, p.Metadata.Name+": "+lastCall(s)), starting || !s.Silent
 			}
 		}
 	}
@@ -76,6 +76,8 @@ func (x *examination) hooks() {
 	switch {
 	case called:
 		x.ok(calls)
+	case starting:
+		x.warn(calls, list(silent), "Wait a minute, and run this again")
 	case len(silent) > 0:
 		x.fail(calls, list(silent), "Remove what failed above; if nothing did, see Metacontroller's log. Until it calls, the server does nothing, and the VMs run on: delete none because of this")
 	}

@@ -23,7 +23,7 @@ type secretRead struct {
 	err error
 }
 
-// data returns a key of a Secret of a namespace.
+// data returns a key of a Secret of a namespace; without a key, it only says whether the Secret exists.
 func (x *examination) data(namespace, name, key string) ([]byte, error) {
 	at := namespace + "/" + name
 	if x.secrets == nil {
@@ -40,7 +40,7 @@ func (x *examination) data(namespace, name, key string) ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	if len(r.Data[key]) == 0 {
+	if key != "" && len(r.Data[key]) == 0 {
 		return nil, missing(fmt.Sprintf("the Secret %s has no key %s", at, key))
 	}
 	return r.Data[key], nil
@@ -86,26 +86,24 @@ func (x *examination) podSecrets() {
 		return
 	}
 	fine := true
-	wants := func(name, key string) {
-		if _, err := x.data(x.Namespace, name, key); err != nil {
+	wants := func(name, key string) bool {
+		_, err := x.data(x.Namespace, name, key)
+		if err != nil {
 			fine = false
 			x.lacking(check, err, secretsTodo+": until then, no pod starts")
 		}
+		return err == nil
 	}
 	spec := &x.deployment.Spec.Template.Spec
 	for _, v := range spec.Volumes {
 		if v.Secret == nil || v.Secret.Optional {
 			continue
 		}
-		keys := []string{}
+		if !wants(v.Secret.SecretName, "") {
+			continue
+		}
 		for _, item := range v.Secret.Items {
-			keys = append(keys, item.Key)
-		}
-		if len(keys) == 0 { // the whole Secret
-			keys = []string{map[bool]string{true: "tls.crt", false: "token"}[v.Secret.SecretName == x.Name+"-tls"]}
-		}
-		for _, key := range keys {
-			wants(v.Secret.SecretName, key)
+			wants(v.Secret.SecretName, item.Key)
 		}
 	}
 	if fine {
