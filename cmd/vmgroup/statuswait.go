@@ -22,7 +22,7 @@ const (
 // soon as nothing changes by itself.
 func (s *statusSettings) await(ctx context.Context, target url.URL, out io.Writer) error {
 	timeout := time.After(s.wait)
-	said, deleting := "", false
+	said, seen, deleting := "", false, false
 	for {
 		status, err := s.ask(ctx, target)
 		gone := unknownGroup("")
@@ -32,11 +32,18 @@ func (s *statusSettings) await(ctx context.Context, target url.URL, out io.Write
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.As(err, &gone) && seen:
+			return errors.New("the server no longer knows the group: it was deleted, or the server has restarted")
+		case errors.As(err, &gone) && s.generation > 0: // kubectl has seen the group
+			if said == "" {
+				said = "waiting for Metacontroller to call the server for the group"
+				_, _ = fmt.Fprintln(out, said)
+			}
 		case err != nil && said == "": // later, the server may be restarting
 			return err
 		case err == nil:
 			g := &status.Groups[0]
-			deleting = g.Deleting
+			seen, deleting = true, g.Deleting
 			line, done, stalled := s.progress(&status)
 			if line != said {
 				if _, err := fmt.Fprintln(out, plan.Printable(line)); err != nil {
@@ -62,6 +69,9 @@ func (s *statusSettings) await(ctx context.Context, target url.URL, out io.Write
 func (s *statusSettings) progress(status *page.Status) (line string, done, stalled bool) {
 	g := &status.Groups[0]
 	line = fmt.Sprintf("%s/%s: %s, %d of %d ready: %s", g.Namespace, g.Name, strings.ToLower(g.State), g.Ready, g.Desired, g.Message)
+	if g.Deleting {
+		line = fmt.Sprintf("%s/%s: deleting: %s", g.Namespace, g.Name, g.Message)
+	}
 	switch {
 	case status.Silent || !status.Called || g.Generation < s.generation:
 		return fmt.Sprintf("%s/%s: waiting for Metacontroller to call the server for it", g.Namespace, g.Name), false, false

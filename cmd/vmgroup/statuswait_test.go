@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -52,11 +53,44 @@ func TestStatusWaitsForAGroup(t *testing.T) {
 	if status != 1 || !strings.Contains(out, "waiting for Metacontroller to call") || !strings.Contains(errs, "after 1ms") {
 		t.Errorf("a newer spec that isn't there: exit status %d: %s%s", status, out, errs)
 	}
+	out, errs, status = run(t, vmgroup(nil, "status", "--server", p.url, "shop/new", "--wait=1ms", "--generation", "1"))
+	if status != 1 || !strings.Contains(out, "waiting for Metacontroller to call the server") || !strings.Contains(errs, "after 1ms") {
+		t.Errorf("a new group that kubectl knows: exit status %d: %s%s", status, out, errs)
+	}
+	if _, errs, status = run(t, vmgroup(nil, "status", "--server", p.url, "shop/new", "--wait")); status != 1 || !strings.Contains(errs, "is not known") {
+		t.Errorf("a group that nobody knows: exit status %d: %s", status, errs)
+	}
+	must.Succeed(t, deleted(t, good, p.url))
 	for _, wrong := range [][]string{{"--wait"}, {"web", "--wait", "-w"}} {
 		if _, errs, status := run(t, vmgroup(nil, append([]string{"status", "--server", p.url}, wrong...)...)); status != 2 || !strings.Contains(errs, "--wait: name one group") {
 			t.Errorf("%v: exit status %d: %s", wrong, status, errs)
 		}
 	}
+}
+
+// deleted waits for a group's deletion with --wait.
+func deleted(t *testing.T, g *metacontroller.Group, url string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if _, err := g.Finalize(ctx); err != nil {
+		return err
+	}
+	c := vmgroup(nil, "status", "--server", url, g.Namespace+"/"+g.Name, "--wait", "--generation", fmt.Sprint(g.Generation)) // the page may be a second old
+	lines, err := c.StdoutPipe()
+	must.Succeed(t, err)
+	must.Succeed(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	last := ""
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		if last = scanner.Text(); strings.Contains(last, "deleting") {
+			must.Succeed(t, g.Delete(ctx))
+		}
+	}
+	if err := c.Wait(); err != nil || last != "The group is gone." {
+		t.Errorf("a group that is deleted: %v: %q", err, last)
+	}
+	return nil
 }
 
 // many is an outage: 40 groups with one fault, and 30 that run.
