@@ -580,7 +580,7 @@ var defects = []defect{
 		[]layer{{"./sync/planner", "AChildThatNeverAppears"}}},
 	{"shutdown: connections are cut while calls are on their way", "cmd/vmgroup/shutdown.go",
 		"	clients.leave()\n", "",
-		[]layer{{"./cmd/vmgroup", "AServerThatEnds"}}},
+		[]layer{{"./cmd/vmgroup", "AnIdleConnection"}}},
 	{"status: an expired certificate keeps people in the server's container from seeing the status", "cmd/vmgroup/remote.go",
 		"			r.ownFile = file\n", "			r.caFile, r.serverName = file, \"vmgroup.vmgroup-system.svc\"\n",
 		[]layer{{"./cmd/vmgroup", "StatusSaysThatTheCertificate"}}},
