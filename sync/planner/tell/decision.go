@@ -293,3 +293,6 @@ func oneIf(is bool) int32 {
 	}
 	return 0
 }
+
+// isSilent reports whether the member's VMware Tools ran since it was powered on, and don't any more, although it counts as ready.
+func (m *Member) isSilent() bool { return m.Ready && m.Reported && !m.Tools }

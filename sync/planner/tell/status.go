@@ -276,6 +276,3 @@ func (r *report) why(m *Member) (reason, message string) {
 	}
 	return "", ""
 }
-
-// isSilent reports whether the member's VMware Tools ran since it was powered on, and don't any more, although it counts as ready.
-func (m *Member) isSilent() bool { return m.Ready && m.Reported && !m.Tools }
