@@ -35,7 +35,7 @@ var defects = []defect{
 	{"9: a wrong password of the server stalls all groups, and tells their owners about it", "sync/plan/observed.go",
 		"case s.Fault != nil && s.Fault.NeedsOperator:", "case false:",
 		[]layer{{"./sync/planner", "OnlyTheServersOperatorCanEnd"}}},
-	{"night: nothing says that a ready member's guest has fallen silent", "sync/planner/tell/status.go",
+	{"night: nothing says that a ready member's guest has fallen silent", "sync/planner/tell/decision.go",
 		"return m.Ready && m.Reported && !m.Tools }", "return m.Ready && m.Reported && !m.Tools && m.Difference != \"\" }",
 		[]layer{{"./sync/planner", "Stor"}, through("WhileToolsAreSilentMembersKeep")}},
 	{"night: no Event tells that vCenter ceased to reach a member", "sync/planner/tell/events.go",
