@@ -124,7 +124,7 @@ func TestAFaultThatEchoesTheRequestShowsNoSecret(t *testing.T) {
 		}
 	}
 	until("the login's fault", func(a metacontroller.Answer) bool {
-		return strings.Contains(fmt.Sprint(a.Status), "[redacted]") && e.echoed.Load() > 2
+		return strings.Contains(a.Status.LastMessage, "the server can't use vCenter") && e.echoed.Load() > 2
 	})
 	look()
 	check()
