@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/thin"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -111,6 +112,7 @@ func TestTheLastOfManyEditsAndADeletionWaitNoLongerThanSeconds(t *testing.T) {
 
 // Each new group has a budget of edits of its own, so a namespace has a budget of new groups.
 func TestGroupsThatAreCreatedAndDeletedAllTheTimeCostABoundedNumberOfCalls(t *testing.T) {
+	thin.NotShort(t)
 	inRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 100 * time.Millisecond}}, func(t *testing.T, r *rig) {
 		s := r.serve()
 		ctx, stop := context.WithCancel(t.Context())
@@ -143,6 +145,7 @@ func TestGroupsThatAreCreatedAndDeletedAllTheTimeCostABoundedNumberOfCalls(t *te
 
 // Whoever applies a repository of many groups waits only for vCenter. Whoever deletes and creates many again waits for some, and a restart delays none.
 func TestManyGroupsOfANamespaceBeginAtOnceUnlessManyWereDeleted(t *testing.T) {
+	thin.NotShort(t)
 	inRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 100 * time.Millisecond}}, func(t *testing.T, r *rig) {
 		s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
 		groups := make([]*metacontroller.Group, 150)
