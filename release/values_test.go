@@ -70,6 +70,7 @@ func TestTheMemoryLimitOfTheChartIsAlsoGos(t *testing.T) {
 		"":                                   "230MiB",
 		"resources: {limits: {memory: 2Gi}}": "1843MiB",
 		"resources: {limits: {memory: 320Mi}}\ngoMemLimit: 256MiB": "256MiB",
+		"resources: {limits: {memory: 1.5Gi}}":                     "1382MiB",
 		"resources: {limits: {memory: 500M}}\ngoMemLimit: 400MiB":  "400MiB",
 		"resources: {limits: null}":                                "",
 	} {

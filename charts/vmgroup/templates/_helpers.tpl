@@ -82,8 +82,8 @@ labels:
 {{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) | toString }}
 {{- if .Values.goMemLimit }}
 {{- .Values.goMemLimit }}
-{{- else if regexMatch "^[0-9]+[MG]i$" $limit }}
-{{- div (mul (regexFind "^[0-9]+" $limit) (ternary 1024 1 (hasSuffix "Gi" $limit)) 9) 10 }}MiB
+{{- else if regexMatch "^[0-9]+([.][0-9]+)?[MG]i$" $limit }}
+{{- mulf (regexFind "^[0-9.]+" $limit) (ternary 1024 1 (hasSuffix "Gi" $limit)) 0.9 | floor | int64 }}MiB
 {{- else if $limit }}
 {{- fail (printf "resources.limits.memory: %s is not in Mi or Gi, such as 512Mi: write it so, or set goMemLimit to nine tenths of it" $limit) }}
 {{- end }}
