@@ -217,7 +217,7 @@ func (l *life) end(retain bool) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}
 	}
-	if one && !retain {
+	if one && !retain && l.profile.replicas == 1 { // another one may still remove a member or a standby member that is one too many
 		l.checkLastEvents(members, disks)
 	}
 	l.missingStay()

@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // ofEtcd lists what happens in lives with backups of etcd: etcd goes back to one while the replicas run, or a second cluster is started from it, with the same
@@ -28,6 +29,12 @@ func (l *life) goesBack() {
 	if l.etcd == nil || l.etcd.UID != l.group.UID {
 		return
 	}
+	lost := func(vm vcsim.VM) bool { // a replica that is restarted now knows of such a VM by the status only (docs/design.md, known limits)
+		return !slices.ContainsFunc(l.etcd.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.First })
+	}
+	if l.profile.persistent && slices.ContainsFunc(l.OutsideInventory(), lost) { // their disks would be in VMs that nothing shows to be the group's
+		return
+	}
 	if l.deleting { // a replica may not notice before its lease ends
 		l.watch.removesByHand()
 	}
@@ -36,8 +43,8 @@ func (l *life) goesBack() {
 	l.specs = append(l.specs, *l.group.Spec.DeepCopy())
 	l.promises()
 	l.watch.wants(*l.group.Spec.Replicas, true)
-	for _, vm := range l.OutsideInventory() { // a replica that is restarted now knows of such a VM by the status only (docs/design.md, known limits)
-		if !slices.ContainsFunc(l.group.Status.Members, func(m v1alpha1.Member) bool { return m.InstanceUUID == vm.First }) {
+	for _, vm := range l.OutsideInventory() {
+		if lost(vm) {
 			l.watch.excuse(vm.First)
 		}
 	}

@@ -15,9 +15,6 @@ import (
 //	the status lists it, by moRef and instanceUuid                              the group's (Recorded)
 //	a task of this process made or adopted it                                   the group's (MadeHere)
 //	a VM with this instanceUuid was destroyed before                            a stray: it was restored
-//	in the group's folder, and cloned by the server's account, under the
-//	  member's name, when the stamp says; and another VM with this
-//	  instanceUuid is the group's only by its stamp                             the group's (MadeByAccount)
 //	another VM that vCenter shows has this instanceUuid, and one of them had
 //	  another that vCenter changed                                              a stray
 //	a VM with this instanceUuid is, or was, in vCenter under another moRef:
@@ -39,8 +36,8 @@ import (
 //	cloned by the server's account, under the member's name, when the stamp
 //	  says                                                                      the group's (MadeByAccount)
 //	created, cloned, registered … otherwise; or not in the group's folder       a stray
-//	no event says how it came: no other VM has its ordinal, and the status
-//	  doesn't list it as a stray                                                the group's (InFolder)
+//	no event says how it came: no other VM has its ordinal or, by its stamp,
+//	  its instanceUuid, and the status doesn't list it as a stray               the group's (InFolder)
 //	  otherwise                                                                 a stray
 //
 // A VM whose instanceUuid is not that in its stamp is a copy, and none of the group's, unless Renumbered.
@@ -140,9 +137,9 @@ type Evidence struct {
 	// Former is what became of another VM with the same instanceUuid. FormerFile is the .vmx file that it had; empty if not known.
 	Former     Fate
 	FormerFile string
-	// Claimed is the moRef of that VM if only its stamp says that it is the group's: neither the status nor this process does, and it is not in the
-	// group's folder, present or former.
-	Claimed string
+	// Claimed reports whether there is another VM with the same instanceUuid that only its stamp says is the group's: neither the status nor this process
+	// does, and it is not in the group's folder, present or former. It is no former VM, because a stranger can make one.
+	Claimed bool
 	Arrival Arrival
 	// Moved reports whether the former VM was in another vCenter, and an operator said that the group's VMs are in this one now (Moved).
 	Moved bool
@@ -205,8 +202,6 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return MadeHere, nil
 	case c.Former == Destroyed:
 		return stray("a VM with its instanceUuid was destroyed before: it was restored%s", a.by())
-	case c.Claimed != "" && c.InFolder && a.isCloneOf(name) && a.isAt(c.VM.Created):
-		return MadeByAccount, nil
 	case c.Former == There:
 		return stray("the member with its instanceUuid is another VM")
 	case c.Former == Sought:
@@ -235,7 +230,7 @@ func weigh(group string, c *Evidence) (Proof, *Stray) {
 		return stray("%s, and it is not in the group's folder", a.text())
 	case a.How != "":
 		return stray("%s, and not by a clone of the server for this member", a.text())
-	case c.Listed || c.Filled:
+	case c.Listed || c.Filled || c.Claimed:
 		return stray("no event of vCenter says who made it")
 	}
 	return InFolder, nil

@@ -45,10 +45,11 @@ func (n *Inventory) weigh(ref plan.Ref, ours, others []plan.VM, ask *plan.Query,
 			}),
 			Arrival: n.Evidence.arrivalOf(vm.ID())}
 		c.Named = vm.Former.Entry != "" && slices.Contains(ask.Adopt, vm.Former.Entry) && (c.InFolder || vm.Folder != "" && vm.Folder == vm.Former.Folder && vm.VCenter == n.vcenter)
-		c.Former, c.FormerFile, c.Claimed = n.formerOf(vm, known, formers)
-		if c.Claimed != "" { // by a VM with the group's stamp, which may be anybody's
-			if m := n.objects.members[c.Claimed]; m == nil || n.Evidence.isProven(ref.UID, m.ID()) || slices.Contains(in, m.Parent) || n.Evidence.wasHome(m.Parent, ref.UID) {
-				c.Claimed = ""
+		var by string
+		c.Former, c.FormerFile, by = n.formerOf(vm, known, formers)
+		if m := n.objects.members[by]; m != nil {
+			if c.Claimed = !n.Evidence.isProven(ref.UID, m.ID()) && !slices.Contains(in, m.Parent) && !n.Evidence.wasHome(m.Parent, ref.UID); c.Claimed {
+				c.Former, c.FormerFile = "", ""
 			}
 		}
 		c.Moved = plan.VCenterOf(known.former[vm.InstanceUUID].moRef) != "" && c.Former != ""
