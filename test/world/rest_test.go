@@ -114,8 +114,11 @@ func (w *world) rest() {
 	if w.endure(); w.troubled() {
 		return
 	}
-	if w.await("the members of the spec", w.off); w.wrong != "" {
-		return
+	for range 2 { // the status may be older than the members
+		if w.await("the members of the spec", w.off); w.wrong != "" {
+			return
+		}
+		w.pass(time.Second)
 	}
 	w.atRest()
 	if w.wrong == "" && w.set.deletes && w.kube.group != nil {
