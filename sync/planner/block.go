@@ -80,7 +80,7 @@ func (f *facts) superseded() *plan.Block {
 	if f.Older != nil {
 		newest, called = max(newest, f.Group.Generation), f.Older.Generation
 	}
-	if newest <= called || newest == f.Group.UndoneGeneration() {
+	if newest <= called || f.Older == nil && newest == f.Group.UndoneGeneration() { // the group's annotation says nothing of an older call's generation
 		return nil
 	}
 	return &plan.Block{Fault: plan.Fault{Reason: plan.ReasonSuperseded}, Newest: newest, Called: called}

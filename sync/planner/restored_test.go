@@ -68,6 +68,9 @@ func TestNothingIsDoneForACallThatIsOlderThanTheNewest(t *testing.T) {
 		if rapid.Bool().Draw(t, "abandoned") {
 			o.Group.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
 		}
+		if rapid.Bool().Draw(t, "a lost generation of the same number was undone") {
+			o.Group.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: strconv.FormatInt(o.Group.Generation, 10)}
+		}
 		r := planner.Make(o)
 		if len(r.Actions) > 0 || r.Finalized || meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionReady) {
 			t.Fatalf("%v, finalized: %v, %s %q", r.Actions, r.Finalized, r.Status.Phase, r.Status.LastMessage)
