@@ -143,7 +143,7 @@ func TestGroupsThatAreCreatedAndDeletedAllTheTimeCostABoundedNumberOfCalls(t *te
 	})
 }
 
-// Whoever applies a repository of many groups waits only for vCenter. Whoever deletes and creates many again waits for some, and a restart delays none.
+// Groups that are created together wait only for vCenter. Of groups that are deleted and created again, some wait. A restart delays none.
 func TestManyGroupsOfANamespaceBeginAtOnceUnlessManyWereDeleted(t *testing.T) {
 	thin.NotShort(t)
 	inRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: time.Second, Power: time.Second, Other: 100 * time.Millisecond}}, func(t *testing.T, r *rig) {

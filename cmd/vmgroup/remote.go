@@ -28,7 +28,7 @@ import (
 type remote struct {
 	server, caFile, serverName, tokenFile, certFile, keyFile string
 	// ownFile is the file of the certificate of the server in the same container. That certificate, and no other, is trusted, also when it
-	// has expired: who asks there must see why nobody else can.
+	// has expired: then all other callers are refused, and the status says why.
 	ownFile string
 	// expired is when the certificate that the server showed expired; zero if it is valid.
 	expired time.Time

@@ -58,7 +58,7 @@ func TestStatusWaitsForAGroup(t *testing.T) {
 		t.Errorf("a new group that kubectl knows: exit status %d: %s%s", status, out, errs)
 	}
 	if _, errs, status = run(t, vmgroup(nil, "status", "--server", p.url, "shop/new", "--wait")); status != 1 || !strings.Contains(errs, "is not known") {
-		t.Errorf("a group that nobody knows: exit status %d: %s", status, errs)
+		t.Errorf("an unknown group: exit status %d: %s", status, errs)
 	}
 	must.Succeed(t, deleted(t, good, p.url))
 	for _, wrong := range [][]string{{"--wait"}, {"web", "--wait", "-w"}} {

@@ -152,7 +152,7 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 	return a
 }
 
-// membersAt counts, in a zone, the members that a group has in the end, and the most VMs that it gets meanwhile beyond those that it has.
+// membersAt counts, in a zone, the members that a group has in the end, and the most VMs that it gets until then beyond those that it has.
 func membersAt(outlook *plan.Outlook, zone string) (members, more int) {
 	now := 0
 	for i := range outlook.Steps {

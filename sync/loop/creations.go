@@ -9,7 +9,7 @@ import (
 
 // Each new group has a budget of edits of its own, so one that is deleted and created again and again would cost vCenter a folder and a clone each time.
 // Therefore, a namespace has a budget of deletions. While it is used up, one new group of the namespace begins every createEvery, in the order in which they
-// came. Creating any number of groups doesn't use it, so that nobody waits who applies a repository, or restores one; a ResourceQuota bounds how many there
+// came. Creating groups doesn't use it, so the groups of a repository begin at once; a ResourceQuota bounds how many there
 // are. A budget that was used up is whole enough again once half of it is left.
 const (
 	deletedAtOnce = 100

@@ -97,7 +97,7 @@ func TestMoreMembersThanWantedAreNotAShare(t *testing.T) {
 	}
 }
 
-// Whoever names another template replaces all members, so that isn't what to do about one that is gone. After a typo it is.
+// Naming another template replaces all members, so the message advises it only after a typo, not when a template is gone.
 func TestATemplateThatIsGoneIsToComeBackIfMembersHaveIt(t *testing.T) {
 	t.Parallel()
 	const back = "members were cloned from it: bring it back"
@@ -114,7 +114,7 @@ func TestATemplateThatIsGoneIsToComeBackIfMembersHaveIt(t *testing.T) {
 	}
 }
 
-// What comes last in a message is what to do, and half of it helps nobody.
+// A message ends with what to do, and half of that is of no use.
 func TestALongSummaryEndsAfterAClauseOrAWord(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{

@@ -230,7 +230,7 @@ func (x *cachedName) find(t *plan.Template, text string, complete func(*plan.Tem
 }
 
 // which returns the index of the object that a name means, of all that have it. If the name meant a template of the inventory, it means no item, until it is
-// set: nobody looked for items while it did, so one may have waited for that template to be renamed, or to be a VM for its patches.
+// set: the server looked for no items while it did, so one may have waited for that template to be renamed, or to be a VM for its patches.
 func which(before *v1alpha1.NamedObject, text string, all []naming.Candidate, fits []int) (int, *vcfault.Error) {
 	outside := before != nil && naming.RefOf(before.Object).Type != ItemType
 	if !outside {

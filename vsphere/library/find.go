@@ -193,7 +193,7 @@ func textOf(lib *library.Library, onlyLib bool, item *library.Item, onlyItem boo
 var anID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // named reads the object with an id. If name is none, it reads those that find finds by their name: those of meant, and some of the others, so that
-// nobody makes a reading long by many objects of a name. An id comes before a name, because nobody can choose an id.
+// many objects of a name don't make a reading long. An id comes before a name, because vCenter generates ids.
 func named[T any](name string, meant func() ([]string, error), get func(string) (*T, error), find func() ([]string, error)) ([]*T, error) {
 	if anID.MatchString(name) {
 		if found, err := read([]string{name}, get); err != nil || len(found) > 0 {

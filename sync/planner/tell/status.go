@@ -74,7 +74,7 @@ func (r *report) finalizingSince() metav1.Time {
 const summaryMost = 100
 
 // summaryOf returns the beginning of a message. One that is too long ends after a clause, if that leaves most of the room in use, or else
-// after a word: what follows says what to do, and half of it helps nobody.
+// after a word: what follows says what to do, and half of that is of no use.
 func summaryOf(message string) string {
 	cut := plan.Bounded(message, summaryMost)
 	if cut == message {
